@@ -1,0 +1,46 @@
+"""The scenario file: typed models, loader, schema.
+
+Every error names its path, value, what is allowed and the fix.
+"""
+
+from emunet.scenario.fabric import Ecn, Nic, Switch, Transport
+from emunet.scenario.loader import load_scenario, parse_scenario
+from emunet.scenario.record import Packets, Queues, Record
+from emunet.scenario.scenario import Scenario
+from emunet.scenario.schema import json_schema
+from emunet.scenario.topology import (
+    Dumbbell,
+    Explicit,
+    FatTree,
+    LeafSpine,
+    Link,
+    Star,
+    TopologyFile,
+)
+from emunet.scenario.workload import Element, Flows, Incast, Permutation, Poisson
+
+__all__ = [
+    "Dumbbell",
+    "Ecn",
+    "Element",
+    "Explicit",
+    "FatTree",
+    "Flows",
+    "Incast",
+    "LeafSpine",
+    "Link",
+    "Nic",
+    "Packets",
+    "Permutation",
+    "Poisson",
+    "Queues",
+    "Record",
+    "Scenario",
+    "Star",
+    "Switch",
+    "TopologyFile",
+    "Transport",
+    "json_schema",
+    "load_scenario",
+    "parse_scenario",
+]
