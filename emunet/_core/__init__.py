@@ -1,0 +1,34 @@
+"""The native packet engine, in two builds: normal, and with assertions at every event."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from emunet.errors import EngineError
+
+CHECKED_VARIABLE = "EMUNET_CHECKED"
+
+
+def is_checked() -> bool:
+    """Whether the environment asks for the checked build (``EMUNET_CHECKED=1``)."""
+    return os.environ.get(CHECKED_VARIABLE, "") not in ("", "0")
+
+
+def load_engine() -> Any:
+    """Class `Engine` of the build that `is_checked` selects.
+
+    Raises
+    ------
+    EngineError
+        The extension is not built, or not for this Python.
+    """
+    name = "engine_checked" if is_checked() else "engine"
+    try:
+        return importlib.import_module(f"emunet._core.{name}").Engine
+    except ImportError as error:
+        raise EngineError(
+            f"the native engine cannot be loaded ({error}); build it with `pip install -e .`, or "
+            "run the slow plain-Python engine with --twin"
+        ) from error

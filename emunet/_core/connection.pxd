@@ -1,0 +1,195 @@
+"""Connections of a host: sender and receiver halves, their bitmaps, their places in ring and pacing heap."""
+
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport realloc
+from libc.string cimport memset
+
+from emunet._core.memory cimport heap_pop, heap_push, heap_time, table_find, table_remove
+from emunet._core.types cimport (DATA, FOREVER, IDLE, N_CLASS, NIL, PACED, READY, Heap, Host, HostPort, Port, RecvHalf,
+                                 SendHalf, Sim, Thread, lowest_bit64)
+
+cdef enum:                   # timers of a connection; docs/semantics.md 2.1
+    TIMER_START = 0
+    TIMER_RTO = 1
+    TIMER_CC = 2             # and the next three
+
+
+cdef inline uint64_t connection_timer(uint32_t conn, int number) noexcept nogil:
+    """Order of a connection's timer; pause expiries of the host (port * 8 + class) come before all of them."""
+    return (<uint64_t>1 << 40) + (<uint64_t>conn << 3) + <uint64_t>number
+
+
+cdef inline SendHalf* send_find(Host* h, uint32_t conn) noexcept nogil:
+    cdef uint32_t slot = h.last_send
+    if slot < h.send_capacity and h.send[slot].conn == conn:
+        return &h.send[slot]
+    slot = table_find(&h.send_table, conn)
+    if slot == NIL:
+        return NULL
+    h.last_send = slot
+    return &h.send[slot]
+
+
+cdef inline RecvHalf* recv_find(Host* h, uint32_t conn) noexcept nogil:
+    cdef uint32_t slot = h.last_recv
+    if slot < h.recv_capacity and h.recv[slot].conn == conn:
+        return &h.recv[slot]
+    slot = table_find(&h.recv_table, conn)
+    if slot == NIL:
+        return NULL
+    h.last_recv = slot
+    return &h.recv[slot]
+
+
+cdef inline void send_free(Host* h, SendHalf* q) noexcept nogil:
+    """Give a slot back; its connection is out of the table already."""
+    q.conn = NIL
+    q.ready_next = h.send_free
+    h.send_free = <uint32_t>(q - h.send)
+
+
+cdef inline void recv_forget(Host* h, int64_t now_ps) noexcept nogil:
+    """Forget the receiver halves whose time has come."""
+    cdef uint32_t conn, slot
+    while heap_time(&h.releases) <= now_ps:
+        conn = <uint32_t>h.releases.items[0].id
+        heap_pop(&h.releases)
+        slot = table_find(&h.recv_table, conn)
+        if slot != NIL:
+            table_remove(&h.recv_table, conn)
+            h.recv[slot].conn = NIL
+            h.recv[slot].src = h.recv_free
+            h.recv_free = slot
+
+
+cdef inline uint32_t psn_expand(uint32_t wire, uint32_t near) noexcept nogil:
+    """The PSN nearest to `near` with these low 24 bits."""
+    cdef int32_t ahead = <int32_t>((wire - near) << 8) >> 8
+    return near + <uint32_t>ahead
+
+
+cdef inline int64_t payload_before(Sim* sim, SendHalf* q, uint32_t psn) noexcept nogil:
+    """Payload of all packets before a PSN."""
+    return q.size_bytes if psn >= q.n_packet else <int64_t>psn * sim.mtu_bytes
+
+
+cdef inline int64_t payload_of(Sim* sim, SendHalf* q, uint32_t psn) noexcept nogil:
+    return q.size_bytes - <int64_t>psn * sim.mtu_bytes if psn == q.n_packet - 1 else sim.mtu_bytes
+
+
+cdef inline int64_t inflight(Sim* sim, SendHalf* q) noexcept nogil:
+    if sim.selective:
+        return q.sr_inflight_bytes
+    return payload_before(sim, q, q.next) - payload_before(sim, q, q.una)
+
+
+cdef inline bint may_send(Sim* sim, SendHalf* q) noexcept nogil:
+    if q.gone or not q.started:
+        return False
+    if sim.selective:
+        if q.sr_n_marked == 0 and (q.next >= q.n_packet or q.next - q.una >= sim.sr_window):
+            return False
+    elif q.next >= q.n_packet:
+        return False
+    return inflight(sim, q) < q.window_bytes
+
+
+# ------------------------------------------------------------------------------------------- bitmaps of selective repeat
+
+cdef inline uint64_t* send_acked(Sim* sim, Host* h, SendHalf* q) noexcept nogil:
+    return h.send_bits + <int64_t>(q - h.send) * (2 * (sim.sr_window >> 6))
+
+
+cdef inline uint64_t* send_marked(Sim* sim, Host* h, SendHalf* q) noexcept nogil:
+    return send_acked(sim, h, q) + (sim.sr_window >> 6)
+
+
+cdef inline uint64_t* recv_seen(Sim* sim, Host* h, RecvHalf* r) noexcept nogil:
+    return h.recv_bits + <int64_t>(r - h.recv) * (sim.sr_window >> 6)
+
+
+cdef inline bint bit_get(Sim* sim, uint64_t* bits, uint32_t psn) noexcept nogil:
+    cdef uint32_t i = psn & (sim.sr_window - 1)
+    return (bits[i >> 6] >> (i & 63)) & 1
+
+
+cdef inline void bit_set(Sim* sim, uint64_t* bits, uint32_t psn) noexcept nogil:
+    cdef uint32_t i = psn & (sim.sr_window - 1)
+    bits[i >> 6] |= <uint64_t>1 << (i & 63)
+
+
+cdef inline void bit_clear(Sim* sim, uint64_t* bits, uint32_t psn) noexcept nogil:
+    cdef uint32_t i = psn & (sim.sr_window - 1)
+    bits[i >> 6] &= ~(<uint64_t>1 << (i & 63))
+
+
+cdef inline uint32_t bit_first(Sim* sim, uint64_t* bits, uint32_t start, uint32_t end) noexcept nogil:
+    """First PSN in [start, end) whose bit is set, `end` if there is none."""
+    cdef uint32_t psn = start, i
+    cdef uint64_t word
+    while psn < end:
+        i = psn & (sim.sr_window - 1)
+        word = bits[i >> 6] >> (i & 63)
+        if word:
+            psn += lowest_bit64(word)
+            return psn if psn < end else end
+        psn += 64 - (i & 63)
+    return end
+
+
+# ------------------------------------------------------------------------------------------------ places of a sender half
+
+cdef inline void host_port_schedule(Sim* sim, int32_t port, int64_t now_ps) noexcept nogil:
+    """Next departure instant of a host's port (semantics 4.1)."""
+    cdef HostPort* hp = &sim.host_port[port]
+    cdef Port* p = &sim.port[port]
+    cdef int64_t due
+    if (hp.ready_mask | hp.resp_mask) & ~p.paused:
+        due = now_ps
+    elif hp.paced.n:
+        due = hp.paced.items[0].time_ps
+    else:
+        hp.departure_ps = FOREVER
+        return
+    hp.departure_ps = due if due > p.busy_until_ps else p.busy_until_ps
+
+
+cdef inline void ready_push(Sim* sim, Host* h, SendHalf* q) noexcept nogil:
+    """To the end of the class's ring."""
+    cdef HostPort* hp = &sim.host_port[h.port_start + q.port]
+    cdef uint32_t slot = <uint32_t>(q - h.send)
+    q.where = READY
+    q.ready_next = NIL
+    if (hp.ready_mask >> q.klass) & 1:
+        h.send[hp.ready_tail[q.klass]].ready_next = slot
+    else:
+        hp.ready_head[q.klass] = slot
+        hp.ready_mask |= 1 << q.klass
+    hp.ready_tail[q.klass] = slot
+
+
+cdef inline SendHalf* ready_pop(Sim* sim, Host* h, HostPort* hp, int klass) noexcept nogil:
+    cdef SendHalf* q = &h.send[hp.ready_head[klass]]
+    hp.ready_head[klass] = q.ready_next
+    if q.ready_next == NIL:
+        hp.ready_mask &= ~(1 << klass)
+    q.where = IDLE
+    return q
+
+
+cdef inline void paced_push(Sim* sim, Thread* th, Host* h, SendHalf* q) noexcept nogil:
+    q.where = PACED
+    heap_push(th, &sim.host_port[h.port_start + q.port].paced, q.next_send_ps, q.conn, <uint32_t>(q - h.send))
+
+
+cdef inline void send_activate(Sim* sim, Thread* th, Host* h, SendHalf* q, int64_t now_ps) noexcept nogil:
+    """A connection may have become able to send."""
+    cdef int32_t port = h.port_start + q.port
+    cdef int64_t free_ps
+    if q.where == IDLE and may_send(sim, q):
+        free_ps = sim.port[port].busy_until_ps
+        if q.next_send_ps <= (now_ps if now_ps > free_ps else free_ps):
+            ready_push(sim, h, q)
+        else:
+            paced_push(sim, th, h, q)
+        host_port_schedule(sim, port, now_ps)

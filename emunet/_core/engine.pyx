@@ -1,0 +1,747 @@
+"""The native engine: one object is one simulation.
+
+`run` is one nogil block of windows and returns a reason; nothing here raises on a packet's account. See docs/semantics.md for
+what is computed and docs/walkthrough.md for the calls.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from emunet._core import rows as R
+from emunet.errors import EngineError
+
+from emunet._core.connection cimport (TIMER_START, connection_timer, inflight, payload_before, send_find)
+from emunet._core.memory cimport heap_push, heap_time, rows_add, table_find, table_put, table_reserve
+from emunet._core.rng cimport draw, purpose_key
+from emunet._core.save cimport Stream, sim_exchange, stream_close
+from emunet._core.sim cimport (node_due, recv_new, send_new, sim_active, sim_close, sim_due, thread_close, thread_init,
+                               window_edge, window_run, work_left)
+from emunet._core.switch cimport route_port
+from emunet._core.types cimport *
+
+cdef enum:
+    DONE = 0
+    UNTIL = 1
+    PAUSED = 2
+    PLUGIN_FAILED = 3
+    STUCK = 4
+    NO_MEMORY = 5
+    FAULT = 6
+    ROWS_WAITING = 1 << 20     # rows after which `run` returns to let them be drained
+
+HOOKS = ("start", "ack", "cnp", "loss", "timer")
+FAULTS = {FAULT_TIME: "time went back at a node", FAULT_QUEUE: "queue bytes below zero", FAULT_GROUP: "group bytes below zero",
+          FAULT_POOL: "shared pool use below zero", FAULT_LINK: "a link's packets out of order",
+          FAULT_WINDOW: "a packet due in the window in which it was sent", FAULT_PORT: "a departure from a busy port",
+          FAULT_PSN: "sequence numbers out of order", FAULT_RATE: "a rate that is not a number",
+          FAULT_ROUTE: "no route to a destination"}
+
+
+cdef void* _array(int64_t n, size_t size) except NULL:
+    cdef void* p = calloc(n if n > 0 else 1, size)
+    if p == NULL:
+        raise MemoryError(f"engine: no memory for {n} x {size} bytes")
+    return p
+
+
+cdef class Engine:
+    """One simulation of a Plan.
+
+    Parameters
+    ----------
+    plan : emunet.plan.schema.Plan
+    threads : int
+        Threads that share the nodes of a window. Results do not depend on it.
+    window_ps : int
+        Length of a window, at most the plan's lookahead; 0: the lookahead. Results do not depend on it.
+    sample_every_ps : int
+        Period of queue samples; 0: none.
+    sample_port_mask : uint8[n_port] or None
+        Ports to sample; None: all switch ports.
+    log_events : bool
+        Keep packet events.
+    event_filter : (int, int, int) or None
+        Bit mask of event kinds, first flow, end of flows: only these are kept.
+    """
+
+    cdef Sim sim
+    cdef Thread* threads
+    cdef int n_thread
+    cdef int32_t* active
+    cdef int64_t window_ps
+    cdef int64_t hold_ps           # silence after which link control alone is no work
+    cdef readonly int64_t now_ps
+    cdef readonly int64_t n_window
+    cdef int64_t n_submitted
+    cdef Queue* queue_memory
+    cdef Group* group_memory
+    cdef object plan
+    cdef object keep               # arrays and callbacks that the structs point into
+
+    def __cinit__(self, plan, *, int threads=1, int64_t window_ps=0, int64_t sample_every_ps=0, sample_port_mask=None,
+                  bint log_events=False, event_filter=None):
+        cdef int t
+        if threads < 1 or threads > 256:
+            raise ValueError(f"threads: {threads}; allowed are 1 to 256")
+        if window_ps < 0 or window_ps > plan.lookahead_ps:
+            raise ValueError(f"window_ps: {window_ps}; allowed are 0 to the lookahead of {plan.lookahead_ps}")
+        self.plan = plan
+        self.keep = []
+        self.window_ps = window_ps or plan.lookahead_ps
+        self.n_thread = threads
+        self.threads = <Thread*>_array(threads, sizeof(Thread))
+        for t in range(threads):
+            thread_init(&self.threads[t])
+        self._load_scalars(log_events, event_filter)
+        self._load_nodes()
+        self._load_ports()
+        self._load_policy()
+        self._load_samples(sample_every_ps, sample_port_mask)
+
+    def __dealloc__(self):
+        cdef int t
+        if self.sim.tx != NULL and self.sim.host_port != NULL:
+            sim_close(&self.sim)
+        if self.threads != NULL:
+            for t in range(self.n_thread):
+                thread_close(&self.threads[t])
+        free(self.threads)
+        free(self.active)
+        free(self.sim.port)
+        free(self.sim.cold)
+        free(self.queue_memory)
+        free(self.group_memory)
+        free(self.sim.tx)
+        free(self.sim.rx)
+        free(self.sim.switches)
+        free(self.sim.hosts)
+        free(self.sim.host_port)
+        free(self.sim.due_ps)
+        free(self.sim.block_due_ps)
+
+    # ------------------------------------------------------------------------------------------------------------- setup
+
+    cdef void* _pin(self, name, dtype) except NULL:
+        """Address of a plan array, kept alive."""
+        array = np.ascontiguousarray(getattr(self.plan, name), dtype=dtype)
+        if array.size == 0:
+            array = np.zeros(1, dtype=dtype)
+        self.keep.append(array)
+        return <void*><uintptr_t>array.ctypes.data
+
+    def _load_scalars(self, log_events, event_filter):
+        cdef Sim* sim = &self.sim
+        plan = self.plan
+        sim.n_host = plan.n_host
+        sim.n_node = plan.n_node
+        sim.n_switch = sim.n_node - sim.n_host
+        sim.n_port = plan.n_port
+        if sim.n_host >= 1 << 24:
+            raise ValueError(f"plan: {sim.n_host} hosts; the engine addresses {(1 << 24) - 1}")
+        if plan.sr_window_packets < 64 or plan.sr_window_packets & (plan.sr_window_packets - 1):
+            raise ValueError(f"plan: sr_window_packets {plan.sr_window_packets}; a power of two from 64 is needed")
+        sim.mtu_bytes = plan.mtu_bytes
+        sim.rto_ps = plan.rto_ps
+        sim.linger_ps = max(plan.linger_ps, plan.lookahead_ps)
+        sim.cnp_interval_ps = plan.cnp_interval_ps
+        sim.ack_every = plan.ack_every
+        sim.max_retries = plan.max_retries
+        sim.sr_window = plan.sr_window_packets
+        sim.sr_reorder = plan.sr_reorder_packets
+        sim.spray = plan.path == 1
+        sim.selective = plan.recovery == 1
+        sim.cnp_class = plan.cnp_class
+        sim.ties_by_port = plan.ties == 1
+        seed = plan.seed & 0xFFFFFFFFFFFFFFFF
+        sim.key_tie = purpose_key(seed, 1)
+        sim.key_mark = purpose_key(seed, 3)
+        sim.key_entropy = purpose_key(seed, 4)
+        sim.key_spray = purpose_key(seed, 5)
+        sim.log_on = log_events
+        sim.log_kinds, sim.log_flow_lo, sim.log_flow_hi = (0xFFFF, -1, FOREVER) if event_filter is None else event_filter
+        sim.window = 1
+
+    cdef void _load_route(self, Route* route, int32_t node):
+        cdef int64_t block
+        plan = self.plan
+        block = max(1, plan.node_block[node])
+        route.kind = plan.node_route_kind[node]
+        route.host_lo = plan.node_host_lo[node]
+        route.host_hi = plan.node_host_hi[node]
+        route.block = block
+        route.block_shift = int(block).bit_length() - 1 if block & (block - 1) == 0 else -1
+        route.down_start = plan.node_down_start[node]
+        route.down_par = plan.node_down_par[node]
+        route.up_start = plan.node_up_start[node]
+        route.up_count = plan.node_up_count[node]
+        route.row = plan.node_table_row[node]
+        route.salt = draw(purpose_key(plan.seed & 0xFFFFFFFFFFFFFFFF, 2), <uint64_t>node, 0)
+
+    def _load_nodes(self):
+        cdef Sim* sim = &self.sim
+        cdef int32_t i, c
+        cdef Switch* sw
+        cdef Host* h
+        plan = self.plan
+        sim.node_port_start = <int32_t*>self._pin("node_port_start", np.int32)
+        sim.port_node = <int32_t*>self._pin("port_node", np.int32)
+        sim.host_rack = <int32_t*>self._pin("host_rack", np.int32)
+        sim.route_set = <int32_t*>self._pin("route_set", np.int32)
+        sim.set_start = <int32_t*>self._pin("set_start", np.int32)
+        sim.set_port = <int32_t*>self._pin("set_port", np.int32)
+        sim.hosts = <Host*>_array(sim.n_host, sizeof(Host))
+        sim.switches = <Switch*>_array(sim.n_switch, sizeof(Switch))
+        for i in range(sim.n_host):
+            h = &sim.hosts[i]
+            h.node = i
+            h.port_start = sim.node_port_start[i]
+            h.n_port = sim.node_port_start[i + 1] - h.port_start
+            if h.n_port > 255:
+                raise ValueError(f"plan: host {i} has {h.n_port} ports; the engine allows 255")
+            h.send_free = h.recv_free = h.pool.free = NIL
+            self._load_route(&h.route, i)
+        for i in range(sim.n_switch):
+            sw = &sim.switches[i]
+            sw.node = sim.n_host + i
+            sw.port_start = sim.node_port_start[sw.node]
+            sw.n_port = sim.node_port_start[sw.node + 1] - sw.port_start
+            sw.shared_bytes = plan.switch_shared_bytes[i]
+            sw.xon_offset_bytes = plan.switch_xon_offset_bytes[i]
+            sw.lossless = plan.switch_lossless[i]
+            sw.pool.free = NIL
+            sw.drained_ps = -1
+            for c in range(N_CLASS):
+                sw.alpha[c] = plan.switch_alpha[i, c]
+                sw.reserved_bytes[c] = plan.switch_reserved_bytes[i, c]
+            self._load_route(&sw.route, sw.node)
+        sim.n_block = (sim.n_node + 63) // 64
+        sim.due_ps = <int64_t*>_array(sim.n_node, sizeof(int64_t))
+        sim.block_due_ps = <int64_t*>_array(sim.n_block, sizeof(int64_t))
+        self.active = <int32_t*>_array(sim.n_node, sizeof(int32_t))
+        for i in range(sim.n_node):
+            sim.due_ps[i] = FOREVER
+        for i in range(sim.n_block):
+            sim.block_due_ps[i] = FOREVER
+
+    def _load_ports(self):
+        cdef Sim* sim = &self.sim
+        cdef int32_t i, c, peer, first = sim.node_port_start[sim.n_host]
+        cdef Port* p
+        cdef PortCold* cold
+        cdef int64_t[::1] rates = np.ascontiguousarray(self.plan.port_rate_bps, dtype=np.int64).copy()
+        cdef int64_t[::1] delays = np.ascontiguousarray(self.plan.port_delay_ps, dtype=np.int64).copy()
+        cdef int64_t[::1] latency = np.ascontiguousarray(self.plan.port_rx_latency_ps, dtype=np.int64).copy()
+        cdef int64_t[::1] pause_latency = np.ascontiguousarray(self.plan.port_pause_latency_ps, dtype=np.int64).copy()
+        cdef int32_t[::1] peers = np.ascontiguousarray(self.plan.port_peer, dtype=np.int32).copy()
+        cdef int64_t[::1] kmin = np.ascontiguousarray(self.plan.port_ecn_kmin_bytes, dtype=np.int64).copy()
+        cdef int64_t[::1] kmax = np.ascontiguousarray(self.plan.port_ecn_kmax_bytes, dtype=np.int64).copy()
+        cdef double[::1] pmax = np.ascontiguousarray(self.plan.port_ecn_pmax, dtype=np.float64).copy()
+        cdef int64_t[::1] headroom = np.ascontiguousarray(self.plan.port_headroom_bytes, dtype=np.int64).copy()
+        sim.port = <Port*>_array(sim.n_port, sizeof(Port))
+        sim.cold = <PortCold*>_array(sim.n_port, sizeof(PortCold))
+        sim.host_port = <HostPort*>_array(first, sizeof(HostPort))
+        # hosts' ports come first and have no queues or groups: the arrays begin with the first switch port
+        self.queue_memory = <Queue*>_array((sim.n_port - first) * N_CLASS, sizeof(Queue))
+        self.group_memory = <Group*>_array((sim.n_port - first) * N_CLASS, sizeof(Group))
+        sim.queue = self.queue_memory - first * N_CLASS
+        sim.group = self.group_memory - first * N_CLASS
+        sim.tx = <LinkTx*>_array(2 * sim.n_port, sizeof(LinkTx))
+        sim.rx = <LinkRx*>_array(2 * sim.n_port, sizeof(LinkRx))
+        for i in range(sim.n_port):
+            p = &sim.port[i]
+            cold = &sim.cold[i]
+            peer = peers[i]
+            p.next_start_ps = p.tx_end_ps = FOREVER
+            common = _gcd(8_000_000_000_000, rates[i])
+            p.ser_n = 8_000_000_000_000 // common
+            p.ser_d = rates[i] // common
+            p.flight_ps = delays[i] + latency[peer]
+            p.kmin_bytes = kmin[i]
+            cold.kmax_bytes = kmax[i]
+            cold.mark_slope = pmax[i] / <double>(kmax[i] - kmin[i]) if kmax[i] > kmin[i] else 0.0
+            cold.peer = peer
+            sim.tx[i].rx = peer
+            sim.tx[sim.n_port + i].rx = sim.n_port + peer
+            cold.rate_bps = <double>rates[i]
+            cold.pause_flight_ps = delays[i] + pause_latency[peer]
+            cold.pause_ps = PAUSE_QUANTA * 512 * 10 ** 12 // int(rates[i])
+            cold.headroom_bytes = headroom[i]
+            self.hold_ps = max(self.hold_ps, 2 * cold.pause_ps)
+            for c in range(N_CLASS):
+                cold.pause_until_ps[c] = FOREVER
+                if i >= first:
+                    sim.group[i * N_CLASS + c].refresh_ps = FOREVER
+            if i < first:
+                sim.host_port[i].departure_ps = FOREVER
+            sim.rx[i].head_ps = sim.rx[sim.n_port + i].head_ps = FOREVER
+
+    def _load_policy(self):
+        cdef Sim* sim = &self.sim
+        policy = self.plan.congestion
+        if policy is None:
+            return
+        addresses = policy.addresses()
+        self.keep.append(policy)
+        for k, name in enumerate(HOOKS):
+            sim.hook[k] = <Hook><uintptr_t>(addresses.get(name) or 0)
+        sim.cnp_wanted = sim.hook[HOOK_CNP] != NULL
+        sim.cc_params = self._pin("cc_params", np.uint8)
+        # states are aligned to 8 bytes, whatever the policy's dtype
+        sim.cc_state_bytes = (policy.state_dtype.itemsize + 7) // 8 * 8
+        if sim.cc_state_bytes > 256:
+            raise ValueError(f"policy {policy.name}: a state of {policy.state_dtype.itemsize} bytes; at most 256 are allowed")
+
+    def _load_samples(self, int64_t every_ps, mask):
+        cdef Sim* sim = &self.sim
+        cdef int32_t i, first = sim.node_port_start[sim.n_host]
+        if every_ps < 0:
+            raise ValueError(f"sample_every_ps: {every_ps}; it must not be negative")
+        sim.sample_every_ps = every_ps
+        chosen = np.zeros(max(1, sim.n_port), dtype=np.uint8)
+        chosen[first:sim.n_port] = 1 if mask is None else np.asarray(mask, dtype=np.uint8)[first:]
+        self.keep.append(chosen)
+        sim.sample_mask = <uint8_t*><uintptr_t>chosen.ctypes.data
+        for i in range(sim.n_switch):
+            sim.switches[i].sample_ps = every_ps if every_ps else FOREVER
+
+    # --------------------------------------------------------------------------------------------------------------- work
+
+    def submit(self, ids, src, dst, size_bytes, start_ps, klass, base_rtt_ps):
+        """Add messages; each starts at its own time, not before `now_ps`.
+
+        Parameters
+        ----------
+        ids : int64[n]
+            Message numbers, each used once, below 2^32 - 1.
+        src, dst : int32[n]
+            Hosts.
+        size_bytes, start_ps, base_rtt_ps : int64[n]
+        klass : uint8[n]
+            Priority class.
+
+        Raises
+        ------
+        ValueError
+            A message that the engine cannot take; those before it have been added.
+        """
+        cdef int64_t[::1] v_id = np.ascontiguousarray(ids, dtype=np.int64)
+        cdef int32_t[::1] v_src = np.ascontiguousarray(src, dtype=np.int32)
+        cdef int32_t[::1] v_dst = np.ascontiguousarray(dst, dtype=np.int32)
+        cdef int64_t[::1] v_size = np.ascontiguousarray(size_bytes, dtype=np.int64)
+        cdef int64_t[::1] v_start = np.ascontiguousarray(start_ps, dtype=np.int64)
+        cdef uint8_t[::1] v_class = np.ascontiguousarray(klass, dtype=np.uint8)
+        cdef int64_t[::1] v_rtt = np.ascontiguousarray(base_rtt_ps, dtype=np.int64)
+        cdef int64_t i, mtu = self.sim.mtu_bytes
+        cdef Sim* sim = &self.sim
+        for i in range(v_id.shape[0]):
+            if not (0 <= v_src[i] < sim.n_host and 0 <= v_dst[i] < sim.n_host and v_src[i] != v_dst[i]):
+                raise ValueError(f"message {v_id[i]}: {v_src[i]} -> {v_dst[i]} is not a pair of different hosts")
+            if not (0 < v_size[i] <= (<int64_t>1 << 32) * mtu - mtu) or v_start[i] < self.now_ps or v_class[i] >= N_CLASS:
+                raise ValueError(f"message {v_id[i]}: size {v_size[i]}, start {v_start[i]} (now {self.now_ps}), class {v_class[i]}")
+            if not 0 <= v_id[i] < NIL or table_find(&sim.hosts[v_src[i]].send_table, <uint32_t>v_id[i]) != NIL:
+                raise ValueError(f"message {v_id[i]}: not a free message number")
+            if not self._connect(<uint32_t>v_id[i], v_src[i], v_dst[i], v_size[i], v_start[i], v_class[i], v_rtt[i]):
+                raise MemoryError("engine: no memory for more messages")
+            self.n_submitted += 1
+
+    cdef bint _connect(self, uint32_t conn, int32_t src, int32_t dst, int64_t size, int64_t start, uint8_t klass,
+                       int64_t base_rtt):
+        """Both halves of a connection that carries one message; False without memory."""
+        cdef Sim* sim = &self.sim
+        cdef Host* a = &sim.hosts[src]
+        cdef Host* b = &sim.hosts[dst]
+        cdef SendHalf* q
+        cdef RecvHalf* r
+        cdef int k
+        if not table_reserve(&a.send_table) or not table_reserve(&b.recv_table):
+            return False
+        q = send_new(sim, a)
+        r = recv_new(sim, b)
+        if q == NULL or r == NULL:
+            return False
+        q.conn = r.conn = conn
+        q.dst = dst
+        r.src = src
+        q.size_bytes = r.size_bytes = size
+        q.n_packet = r.n_packet = <uint32_t>((size + sim.mtu_bytes - 1) // sim.mtu_bytes)
+        q.klass = r.klass = klass
+        q.key = <uint16_t>(draw(sim.key_entropy, (<uint64_t>src << 32) | <uint64_t>dst, conn) >> 48)
+        r.key = <uint16_t>(draw(sim.key_entropy, (<uint64_t>dst << 32) | <uint64_t>src, conn) >> 48)
+        q.port = route_port(sim, self.threads, &a.route, dst, q.key)
+        r.port = route_port(sim, self.threads, &b.route, src, r.key)
+        q.rate_bps = sim.cold[a.port_start + q.port].rate_bps
+        q.window_bytes = FOREVER
+        q.rto_ps = FOREVER
+        q.base_rtt_ps = base_rtt
+        r.last_cnp_ps = -1
+        for k in range(N_TIMER):
+            q.timer_ps[k] = FOREVER
+        table_put(&a.send_table, conn, <uint32_t>(q - a.send))
+        table_put(&b.recv_table, conn, <uint32_t>(r - b.recv))
+        heap_push(self.threads, &a.timers, start, connection_timer(conn, TIMER_START), <uint32_t>(q - a.send))
+        node_due(sim, src, start)
+        return not self.threads.no_memory
+
+    def run(self, int64_t until_ps, int64_t max_windows=0):
+        """Handle the events before `until_ps`; the reason for returning is one of `rows.REASONS`.
+
+        Raises
+        ------
+        EngineError
+            An audit of the checked build has failed.
+        """
+        cdef int reason
+        with nogil:
+            reason = self._windows(until_ps, max_windows if max_windows > 0 else FOREVER)
+        if reason == FAULT:
+            raise EngineError(f"broken audit: {self._fault_text()} in the window before {self.now_ps} ps")
+        return reason
+
+    cdef int _windows(self, int64_t until_ps, int64_t budget) noexcept nogil:
+        cdef Sim* sim = &self.sim
+        cdef int64_t t, end, quiet
+        cdef int32_t n
+        cdef int reason
+        while True:
+            t = sim_due(sim)
+            quiet = self._activity() + self.hold_ps
+            if t == FOREVER or (t >= quiet and quiet < until_ps and not work_left(sim, False)):
+                if t != FOREVER and quiet > self.now_ps:
+                    self.now_ps = quiet
+                return DONE if self._open_flows() == 0 else STUCK
+            if t >= until_ps and not work_left(sim, True):
+                return DONE if self._open_flows() == 0 else STUCK
+            if t >= until_ps:
+                if until_ps > self.now_ps:
+                    self.now_ps = until_ps
+                return UNTIL
+            end = t + self.window_ps if t < FOREVER - self.window_ps else FOREVER
+            if end > until_ps:
+                end = until_ps
+            if t < quiet < end:
+                end = quiet
+            sim.window += 1
+            sim.window_end_ps = end
+            n = sim_active(sim, self.active)
+            window_run(sim, self.threads, self.n_thread, self.active, n)
+            window_edge(sim, self.threads, self.n_thread, self.active, n)
+            self.now_ps = end
+            self.n_window += 1
+            reason = self._after()
+            if reason >= 0:
+                return reason
+            budget -= 1
+            if budget == 0:
+                return PAUSED
+
+    cdef int _after(self) noexcept nogil:
+        """What a window's end may ask for: -1 nothing, else a reason to return."""
+        cdef int t
+        cdef int64_t waiting = 0
+        for t in range(self.n_thread):
+            if self.threads[t].no_memory:
+                return NO_MEMORY
+            if self.threads[t].fault:
+                return FAULT
+            if self.threads[t].failure.time_ps != FOREVER:
+                return PLUGIN_FAILED
+            waiting += (self.threads[t].flows.n + self.threads[t].log.n + self.threads[t].queues.n + self.threads[t].pfc.n)
+        return PAUSED if waiting >= ROWS_WAITING else -1
+
+    cdef int64_t _activity(self) noexcept nogil:
+        cdef int t
+        cdef int64_t last = 0
+        for t in range(self.n_thread):
+            if self.threads[t].activity_ps > last:
+                last = self.threads[t].activity_ps
+        return last
+
+    cdef int64_t _open_flows(self) noexcept nogil:
+        cdef int t
+        cdef int64_t n = self.n_submitted
+        for t in range(self.n_thread):
+            n -= self.threads[t].totals.flows_finished + self.threads[t].totals.flows_failed
+        return n
+
+    def _fault_text(self):
+        cdef int t
+        return ", ".join(FAULTS[self.threads[t].fault] for t in range(self.n_thread) if self.threads[t].fault)
+
+    # ------------------------------------------------------------------------------------------------------------ results
+
+    cdef object _take(self, size_t offset, dtype, order):
+        """Rows of all threads in canonical order; they are gone from the engine."""
+        cdef int t
+        cdef Rows* rows
+        cdef int64_t n = 0, at = 0
+        cdef char* target
+        for t in range(self.n_thread):
+            n += (<Rows*>(<char*>&self.threads[t] + offset)).n
+        out = np.empty(n, dtype=dtype)
+        if n == 0:
+            return out
+        target = <char*><uintptr_t>out.ctypes.data
+        for t in range(self.n_thread):
+            rows = <Rows*>(<char*>&self.threads[t] + offset)
+            memcpy(target + at, rows.data, rows.n * rows.row_bytes)
+            at += rows.n * rows.row_bytes
+            rows.n = 0
+        keys = [-out[name[1:]].astype(np.int64) if name[0] == "-" else out[name] for name in reversed(order)]
+        return out[np.lexsort(keys)]
+
+    def drain(self):
+        """Rows since the last call, each kind in its canonical order.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            "flows" (FLOW_ROW), "events" (EVENT_ROW), "queues" (QUEUE_ROW), "pfc" (PFC_ROW).
+        """
+        cdef Thread* th = self.threads
+        return {
+            "flows": self._take(<char*>&th.flows - <char*>th, R.FLOW_ROW, ("time_ps", "node", "flow", "kind")),
+            "events": self._take(<char*>&th.log - <char*>th, R.EVENT_ROW, R.EVENT_ORDER),
+            "queues": self._take(<char*>&th.queues - <char*>th, R.QUEUE_ROW, ("time_ps", "port")),
+            "pfc": self._take(<char*>&th.pfc - <char*>th, R.PFC_ROW, ("time_ps", "port", "klass", "-on")),
+        }
+
+    def ports(self):
+        """Counters of every port: `rows.PORT_COUNTERS`, `rows.CLASS_COUNTERS` and `queue_byte_ps`."""
+        cdef Sim* sim = &self.sim
+        cdef int32_t i, c, n = sim.n_port, first = sim.node_port_start[sim.n_host]
+        cdef PortCold* cold
+        cdef Group* g
+        cdef int64_t paused
+        out = {name: np.zeros(n, dtype=np.int64) for name in R.PORT_COUNTERS}
+        out |= {name: np.zeros((n, N_CLASS), dtype=np.int64) for name in R.CLASS_COUNTERS}
+        out["queue_byte_ps"] = np.zeros(n, dtype=np.float64)
+        cdef int64_t[::1] tx = out["tx_packets"], tx_bytes = out["tx_bytes"], marked = out["marked_packets"]
+        cdef int64_t[::1] drops = out["dropped_packets"], drop_bytes = out["dropped_bytes"]
+        cdef int64_t[::1] lossless = out["dropped_lossless_packets"], pause_tx = out["pause_tx"]
+        cdef int64_t[::1] resume_tx = out["resume_tx"], pause_rx = out["pause_rx"], paused_ps = out["paused_ps"]
+        cdef int64_t[::1] watermark = out["watermark_bytes"]
+        cdef int64_t[:, ::1] queue = out["queue_watermark_bytes"], pg = out["pg_watermark_bytes"]
+        cdef int64_t[:, ::1] headroom = out["headroom_watermark_bytes"]
+        cdef double[::1] byte_ps = out["queue_byte_ps"]
+        for i in range(n):
+            cold = &sim.cold[i]
+            tx[i] = sim.port[i].n_tx
+            tx_bytes[i] = sim.port[i].n_tx_bytes
+            watermark[i] = sim.port[i].watermark_bytes
+            marked[i] = cold.n_marked
+            drops[i] = cold.n_drop
+            drop_bytes[i] = cold.n_drop_bytes
+            lossless[i] = cold.n_drop_lossless
+            pause_tx[i] = cold.n_pause_tx
+            resume_tx[i] = cold.n_resume_tx
+            pause_rx[i] = cold.n_pause_rx
+            byte_ps[i] = sim.port[i].byte_ps
+            paused_ps[i] = self._paused(i)
+            if i >= first:
+                for c in range(N_CLASS):
+                    g = &sim.group[i * N_CLASS + c]
+                    queue[i, c] = sim.queue[i * N_CLASS + c].watermark_bytes
+                    pg[i, c] = g.watermark_bytes
+                    headroom[i, c] = g.headroom_watermark_bytes
+        return out
+
+    cdef int64_t _paused(self, int32_t port):
+        cdef PortCold* cold = &self.sim.cold[port]
+        cdef int64_t total = cold.paused_ps
+        cdef int c
+        for c in range(N_CLASS):
+            if (self.sim.port[port].paused >> c) & 1:
+                total += self.now_ps - cold.paused_since_ps[c]
+        return total
+
+    def switches(self):
+        """Counters of every switch: `rows.SWITCH_COUNTERS`."""
+        cdef int32_t i
+        return {"pool_watermark_bytes": np.array([self.sim.switches[i].pool_watermark_bytes for i in range(self.sim.n_switch)],
+                                                 dtype=np.int64)}
+
+    def totals(self):
+        """Sums over the whole simulation: `rows.TOTALS`.
+
+        Raises
+        ------
+        EngineError
+            Packets put in are not packets delivered, dropped, in flight and queued.
+        """
+        cdef Sim* sim = &self.sim
+        cdef int32_t i, t
+        cdef int64_t hops = 0, flight = 0, queued = 0, paused = 0
+        cdef Totals* s
+        names = [name for name in R.TOTALS]
+        out = dict.fromkeys(names, 0)
+        for i in range(sim.n_port):
+            hops += sim.port[i].n_tx
+            flight += <uint32_t>(sim.tx[i].tail - sim.rx[sim.cold[i].peer].head)
+            paused += self._paused(i)
+        for i in range(sim.n_host):
+            queued += sim.hosts[i].pool.n_used
+        for i in range(sim.n_switch):
+            queued += sim.switches[i].pool.n_used
+        for t in range(self.n_thread):
+            s = &self.threads[t].totals
+            for name, value in (("data_packets", s.data), ("ack_packets", s.ack), ("nack_packets", s.nack),
+                                ("cnp_packets", s.cnp), ("retransmitted_packets", s.retransmitted),
+                                ("delivered_packets", s.delivered), ("dropped_packets", s.dropped),
+                                ("dropped_lossless_packets", s.dropped_lossless), ("marked_packets", s.marked),
+                                ("out_of_order_packets", s.out_of_order), ("duplicate_packets", s.duplicate),
+                                ("stale_packets", s.stale), ("timeouts", s.timeouts), ("pause_frames", s.pause_frames),
+                                ("resume_frames", s.resume_frames), ("flows_delivered", s.flows_delivered),
+                                ("flows_finished", s.flows_finished), ("flows_failed", s.flows_failed), ("events", s.events)):
+                out[name] += value
+        out |= {"packet_hops": hops, "in_flight_packets": flight, "queued_packets": queued, "paused_ps": paused,
+                "flows_submitted": self.n_submitted}
+        injected = out["data_packets"] + out["ack_packets"] + out["nack_packets"] + out["cnp_packets"]
+        if injected != out["delivered_packets"] + out["dropped_packets"] + flight + queued:
+            raise EngineError(f"broken audit: {injected} packets put in, {out['delivered_packets']} delivered, "
+                              f"{out['dropped_packets']} dropped, {flight} in flight, {queued} queued")
+        return out
+
+    def unfinished(self):
+        """Messages that are not finished and what each waits for: `rows.UNFINISHED_ROW`, by message."""
+        cdef int32_t i, t
+        cdef uint32_t k
+        cdef int64_t j
+        cdef UnfinishedRow* row
+        found = []
+        for i in range(self.sim.n_host):
+            for k in range(self.sim.hosts[i].send_capacity):
+                if self.sim.hosts[i].send[k].conn != NIL:
+                    found.append(self._waiting(&self.sim.hosts[i], &self.sim.hosts[i].send[k]))
+        for t in range(self.n_thread):
+            for j in range(self.threads[t].failed.n):
+                row = &(<UnfinishedRow*>self.threads[t].failed.data)[j]
+                found.append((row.flow, row.until_ps, row.delivered_bytes, row.size_bytes, row.src, row.dst, row.port, row.wait))
+        return np.array(sorted(found), dtype=R.UNFINISHED_ROW)
+
+    cdef tuple _waiting(self, Host* h, SendHalf* q):
+        cdef Sim* sim = &self.sim
+        cdef Host* peer = &sim.hosts[q.dst]
+        cdef uint32_t slot = table_find(&peer.recv_table, q.conn)
+        cdef uint32_t epsn = peer.recv[slot].epsn if slot != NIL else q.n_packet
+        cdef int32_t port = h.port_start + q.port
+        cdef int64_t until = q.rto_ps if q.rto_ps != FOREVER else -1
+        cdef int wait
+        cdef int32_t paused_port = -1
+        if not q.started:
+            wait = WAIT_START
+            until = self._start_time(h, q.conn)
+        elif epsn >= q.n_packet:
+            wait = WAIT_ACK_LOST
+        elif inflight(sim, q) >= q.window_bytes:
+            wait = WAIT_WINDOW
+        elif not (q.sr_n_marked or (q.next < q.n_packet and (not sim.selective or q.next - q.una < sim.sr_window))):
+            wait = WAIT_ACK
+        elif (sim.port[port].paused >> q.klass) & 1:
+            wait = WAIT_PAUSED
+            until = sim.cold[port].pause_until_ps[q.klass]
+            paused_port = port
+        else:
+            wait = WAIT_PACING
+            until = max(q.next_send_ps, self.now_ps)
+        return (q.conn, until, payload_before(sim, q, epsn), q.size_bytes, h.node, <int32_t>q.dst, paused_port, wait)
+
+    cdef int64_t _start_time(self, Host* h, uint32_t conn):
+        cdef uint32_t i
+        for i in range(h.timers.n):
+            if h.timers.items[i].id == connection_timer(conn, TIMER_START):
+                return h.timers.items[i].time_ps
+        return -1
+
+    @property
+    def failure(self):
+        """The earliest failing policy call after PLUGIN_FAILED: dict of flow, time_ps, hook, ctx, state; None otherwise."""
+        cdef int t
+        cdef Failure* f = NULL
+        for t in range(self.n_thread):
+            if self.threads[t].failure.time_ps != FOREVER and (
+                    f == NULL or (self.threads[t].failure.time_ps, self.threads[t].failure.node) < (f.time_ps, f.node)):
+                f = &self.threads[t].failure
+        if f == NULL:
+            return None
+        return {"flow": f.flow, "time_ps": f.time_ps, "hook": HOOKS[f.hook], "ctx": (<char*>&f.ctx)[:sizeof(Ctx)],
+                "state": (<char*>f.state)[:self.plan.congestion.state_dtype.itemsize]}
+
+    @property
+    def threads_used(self):
+        """Threads that share the nodes of a window."""
+        return self.n_thread
+
+    # ------------------------------------------------------------------------------------------------------------- saving
+
+    def save(self):
+        """The whole state as bytes, between two calls of `run` and after `drain`.
+
+        Raises
+        ------
+        EngineError
+            Rows have not been drained, or a policy has failed.
+        """
+        cdef Stream stream
+        if self._after() >= 0 or any(len(a) for a in self.drain().values()):
+            raise EngineError("save: drain the rows first; a failed run cannot be saved")
+        memset(&stream, 0, sizeof(Stream))
+        stream.writing = True
+        self._exchange(&stream)
+        data = (<char*>stream.data)[:stream.n]
+        stream_close(&stream)
+        return self.plan.digest.encode() + data
+
+    @classmethod
+    def restore(cls, plan, bytes data, **options):
+        """An engine that goes on where `save` left off; `options` as for a new one (threads, sampling, log).
+
+        Raises
+        ------
+        EngineError
+            The bytes were saved from another plan, or are cut short.
+        """
+        cdef Engine engine = cls(plan, **options)
+        cdef Stream stream
+        head = plan.digest.encode()
+        if data[:len(head)] != head:
+            raise EngineError("restore: saved from another plan (or by another version)")
+        body = data[len(head):]
+        memset(&stream, 0, sizeof(Stream))
+        stream.data = <char*>body
+        stream.capacity = len(body)
+        engine._exchange(&stream)
+        if stream.failed or stream.n != stream.capacity:
+            raise EngineError("restore: the saved state is cut short or of another version")
+        return engine
+
+    cdef void _exchange(self, Stream* stream):
+        cdef int t
+        cdef int64_t* own[3]
+        for t in range(1, self.n_thread):
+            _merge(&self.threads[0], &self.threads[t])
+        own[:] = [&self.now_ps, &self.n_window, &self.n_submitted]
+        sim_exchange(stream, &self.sim, &self.threads[0], own, 3)
+
+
+cdef void _merge(Thread* into, Thread* th):
+    """Move a thread's sums and failed flows to another's."""
+    cdef int64_t i
+    cdef int64_t* a = <int64_t*>&into.totals
+    cdef int64_t* b = <int64_t*>&th.totals
+    for i in range(<int64_t>(sizeof(Totals) // sizeof(int64_t))):
+        a[i] += b[i]
+        b[i] = 0
+    if th.activity_ps > into.activity_ps:
+        into.activity_ps = th.activity_ps
+    for i in range(th.failed.n):
+        memcpy(rows_add(into, &into.failed), th.failed.data + i * th.failed.row_bytes, th.failed.row_bytes)
+    th.failed.n = 0
+
+
+cdef int64_t _gcd(int64_t a, int64_t b):
+    while b:
+        a, b = b, a % b
+    return a

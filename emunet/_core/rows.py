@@ -1,0 +1,143 @@
+"""Rows and counters that an engine hands out: dtypes, units and meanings, shared by both engines and the trace."""
+
+from __future__ import annotations
+
+import numpy as np
+
+DONE, UNTIL, PAUSED, PLUGIN_FAILED, STUCK, NO_MEMORY = range(6)
+REASONS = ("done", "until", "paused", "plug-in failed", "stuck", "out of memory")
+"""Why ``Engine.run`` returned."""
+
+FLOW_RX_DONE, FLOW_TX_DONE, FLOW_FAILED = 0, 1, 2
+"""`kind` of a flow row: last byte in the receiver's memory; sender has the last ACK; retries exhausted."""
+
+FLOW_ROW = np.dtype([
+    ("time_ps", "i8"),        # when it happened
+    ("flow", "i8"),           # message number
+    ("node", "i4"),           # host at which it happened
+    ("kind", "i4"),           # FLOW_*
+    ("retransmitted", "i4"),  # tx: data packets sent more than once
+    ("timeouts", "i4"),       # tx: retransmission timeouts
+    ("nacks", "i4"),          # tx: NACKs received; rx: NACKs sent
+    ("cnps", "i4"),           # tx: CNPs received; rx: CNPs sent
+    ("marked", "i4"),         # rx: data packets received with a congestion mark
+    ("out_of_order", "i4"),   # rx: data packets ahead of the expected PSN
+    ("duplicates", "i4"),     # rx: data packets already received
+    ("pad", "i4"),
+])
+
+(EVENT_ARRIVE, EVENT_DEPART, EVENT_DROP, EVENT_MARK, EVENT_PAUSE_TX, EVENT_RESUME_TX, EVENT_PAUSE_RX,
+ EVENT_RESUME_RX) = range(8)
+EVENT_KINDS = ("arrive", "depart", "drop", "mark", "pause_tx", "resume_tx", "pause_rx", "resume_rx")
+"""`kind` of a packet event.
+
+arrive: a packet has reached the node (in-port; occupancy: `pg_bytes` after admission, 0 at a host; a dropped packet gives
+`drop` instead). depart: transmission starts (out-port; occupancy: queue bytes with it still in, 0 at a host). drop (in-port;
+occupancy: `pg_bytes`). mark (out-port; occupancy: queue bytes). pause_tx, resume_tx: XOFF (first or refresh), XON decided
+(port on which it leaves; occupancy: `pg_bytes`). pause_rx, resume_rx: XOFF arrived; class released by XON or expiry (port;
+occupancy 0; resume_rx only if the class was paused).
+"""
+
+PACKET_DATA, PACKET_ACK, PACKET_NACK, PACKET_CNP, PACKET_PAUSE = range(5)
+PACKET_KINDS = ("data", "ack", "nack", "cnp", "pause")
+
+EVENT_ROW = np.dtype([
+    ("time_ps", "i8"),
+    ("flow", "i8"),           # message number; -1 for pause frames
+    ("occupancy", "i8"),      # bytes, see EVENT_KINDS
+    ("node", "i4"),
+    ("port", "i4"),           # index within the node
+    ("psn", "i4"),            # modulo 2^24: data its PSN; ACK and NACK the expected one; 0 otherwise
+    ("bytes", "i4"),          # frame bytes; 64 for pause events
+    ("kind", "u1"),           # EVENT_*
+    ("packet", "u1"),         # PACKET_*
+    ("klass", "u1"),          # priority class
+    ("flags", "u1"),          # bit 0 congestion mark, bit 1 retransmission, bit 2 last packet of its message
+    ("pad", "u4"),
+])
+EVENT_ORDER = ("time_ps", "node", "kind", "port", "flow", "psn", "packet", "klass")
+"""Canonical order of event rows, most significant first."""
+
+QUEUE_ROW = np.dtype([
+    ("time_ps", "i8"),
+    ("queue_bytes", "i8"),    # egress bytes of the port, all classes
+    ("port", "i4"),           # global port number
+    ("pad", "i4"),
+])
+"""One row when a sampled port's bytes differ from its last row (0 at the start)."""
+
+PFC_ROW = np.dtype([
+    ("time_ps", "i8"),
+    ("port", "i4"),           # global port number of the switch port that sends
+    ("klass", "u1"),
+    ("on", "u1"),             # 1 XOFF decided, 0 XON decided; refreshes are not listed
+    ("pad", "u2"),
+])
+
+(WAIT_START, WAIT_PAUSED, WAIT_ACK, WAIT_WINDOW, WAIT_PACING, WAIT_FAILED, WAIT_ACK_LOST) = range(7)
+WAIT_NAMES = ("its start time", "a paused class", "acknowledgements", "window", "pacing", "nothing: retries exhausted",
+              "the acknowledgement of delivered data")
+
+UNFINISHED_ROW = np.dtype([
+    ("flow", "i8"),
+    ("until_ps", "i8"),       # timer armed until; -1: none
+    ("delivered_bytes", "i8"),  # in order at the receiver
+    ("size_bytes", "i8"),
+    ("src", "i4"),
+    ("dst", "i4"),
+    ("port", "i4"),           # global number of the paused port, -1 otherwise
+    ("wait", "i4"),           # WAIT_*
+])
+
+PORT_COUNTERS = {
+    "tx_packets": "packets put on the outgoing link (pause frames not counted)",
+    "tx_bytes": "frame bytes put on the outgoing link (pause frames not counted)",
+    "marked_packets": "data packets marked on this port's egress",
+    "dropped_packets": "packets that arrived here and were dropped",
+    "dropped_bytes": "frame bytes of those",
+    "dropped_lossless_packets": "of those, in a lossless class (must be 0 with enough headroom)",
+    "pause_tx": "XOFF frames sent, refreshes included",
+    "resume_tx": "XON frames sent",
+    "pause_rx": "XOFF frames received",
+    "paused_ps": "time paused, summed over classes; a pause still on counts up to now",
+    "watermark_bytes": "greatest egress bytes, all classes, since the start",
+}
+"""int64[n_port] arrays of ``Engine.ports()``; `queue_byte_ps` (float64, time integral of the egress bytes) goes with them."""
+
+CLASS_COUNTERS = {
+    "queue_watermark_bytes": "greatest egress bytes of each class",
+    "pg_watermark_bytes": "greatest bytes of each ingress priority group outside headroom",
+    "headroom_watermark_bytes": "greatest headroom bytes of each ingress priority group",
+}
+"""int64[n_port, 8] arrays of ``Engine.ports()``."""
+
+SWITCH_COUNTERS = {"pool_watermark_bytes": "greatest shared pool use"}
+"""int64[n_switch] arrays of ``Engine.switches()``."""
+
+TOTALS = {
+    "packet_hops": "packets carried over one link each (pause frames not counted)",
+    "data_packets": "data packets sent by hosts, retransmissions included",
+    "ack_packets": "ACKs sent",
+    "nack_packets": "NACKs sent",
+    "cnp_packets": "CNPs sent",
+    "retransmitted_packets": "data packets sent more than once",
+    "delivered_packets": "packets of all kinds that reached their host",
+    "dropped_packets": "packets dropped in switches",
+    "dropped_lossless_packets": "of those, in a lossless class",
+    "marked_packets": "marks set by switches",
+    "out_of_order_packets": "data packets ahead of the expected PSN at receivers",
+    "duplicate_packets": "data packets already received",
+    "stale_packets": "packets for connections that are gone",
+    "timeouts": "retransmission timeouts",
+    "pause_frames": "XOFF frames sent, refreshes included",
+    "resume_frames": "XON frames sent",
+    "paused_ps": "time paused, summed over ports and classes",
+    "in_flight_packets": "on links now",
+    "queued_packets": "in switch queues and host response queues now",
+    "flows_submitted": "messages submitted",
+    "flows_delivered": "messages whose last byte has been delivered",
+    "flows_finished": "messages whose sender has the last ACK",
+    "flows_failed": "messages given up after max_retries",
+    "events": "events handled",
+}
+"""Keys of ``Engine.totals()``."""

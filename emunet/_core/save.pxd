@@ -1,0 +1,141 @@
+"""Saving and restoring: one description of the state, used in both directions.
+
+Structs go as they are; what they point to follows, and pointers are made anew. Rings and heaps shrink to their contents.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+from emunet._core.memory cimport rows_add
+from emunet._core.types cimport (FOREVER, N_CLASS, Group, Heap, Host, HostPort, LinkRx, LinkTx, Packet, Pool, Port, PortCold,
+                                 Queue, RecvHalf, Rows, SendHalf, Sim, Slot, Switch, Table, Thread, Timer, Totals,
+                                 UnfinishedRow)
+
+
+cdef struct Stream:
+    char* data
+    int64_t n                # bytes written or read
+    int64_t capacity
+    bint writing
+    bint failed              # no memory, or read past the end
+
+
+cdef inline void stream_close(Stream* s) noexcept nogil:
+    free(s.data)
+
+
+cdef inline void exchange(Stream* s, void* p, int64_t size) noexcept nogil:
+    """Write `size` bytes from p, or read them to p."""
+    cdef char* data
+    cdef int64_t capacity
+    if s.failed or size == 0:
+        return
+    if s.n + size > s.capacity:
+        capacity = 2 * (s.n + size)
+        data = <char*>realloc(s.data, capacity) if s.writing else NULL
+        if data == NULL:
+            s.failed = True
+            return
+        s.data = data
+        s.capacity = capacity
+    if s.writing:
+        memcpy(s.data + s.n, p, size)
+    else:
+        memcpy(p, s.data + s.n, size)
+    s.n += size
+
+
+cdef inline void* exchange_array(Stream* s, void* p, int64_t n, int64_t size) noexcept nogil:
+    """An array of n items; when reading, a new one (NULL for none)."""
+    if not s.writing:
+        p = NULL
+        if n > 0 and not s.failed:
+            p = malloc(n * size)
+            s.failed = p == NULL
+    if p != NULL:
+        exchange(s, p, n * size)
+    return p
+
+
+cdef inline void exchange_heap(Stream* s, Heap* heap) noexcept nogil:
+    """The struct has gone before; its items follow."""
+    heap.items = <Timer*>exchange_array(s, heap.items, heap.n, sizeof(Timer))
+    if not s.writing:
+        heap.capacity = heap.n
+
+
+cdef inline void exchange_table(Stream* s, Table* table) noexcept nogil:
+    cdef int64_t n = <int64_t>table.mask + 1 if table.keys != NULL else 0
+    table.keys = <uint32_t*>exchange_array(s, table.keys, n, sizeof(uint32_t))
+    table.slots = <uint32_t*>exchange_array(s, table.slots, n, sizeof(uint32_t))
+
+
+cdef inline void exchange_host(Stream* s, Sim* sim, Host* h) noexcept nogil:
+    exchange(s, h, sizeof(Host))
+    h.send = <SendHalf*>exchange_array(s, h.send, h.send_capacity, sizeof(SendHalf))
+    h.recv = <RecvHalf*>exchange_array(s, h.recv, h.recv_capacity, sizeof(RecvHalf))
+    if sim.cc_state_bytes:
+        h.cc_state = <uint8_t*>exchange_array(s, h.cc_state, h.send_capacity, sim.cc_state_bytes)
+    if sim.selective:
+        h.send_bits = <uint64_t*>exchange_array(s, h.send_bits, h.send_capacity, 2 * (sim.sr_window >> 6) * sizeof(uint64_t))
+        h.recv_bits = <uint64_t*>exchange_array(s, h.recv_bits, h.recv_capacity, (sim.sr_window >> 6) * sizeof(uint64_t))
+    exchange_table(s, &h.send_table)
+    exchange_table(s, &h.recv_table)
+    exchange_heap(s, &h.timers)
+    exchange_heap(s, &h.releases)
+    h.pool.slots = <Slot*>exchange_array(s, h.pool.slots, h.pool.capacity, sizeof(Slot))
+
+
+cdef inline void exchange_link(Stream* s, LinkTx* tx, LinkRx* rx) noexcept nogil:
+    """The packets in flight; a restored ring starts at 0."""
+    cdef uint32_t n = rx.tail - rx.head, i, capacity = 8
+    exchange(s, &n, sizeof(n))
+    exchange(s, &rx.head_ps, sizeof(rx.head_ps))
+    if not s.writing and n > 0 and not s.failed:
+        while capacity < n:
+            capacity *= 2
+        tx.ring = <Packet*>malloc(capacity * sizeof(Packet))
+        if tx.ring == NULL:
+            s.failed = True
+            return
+        rx.ring = tx.ring
+        tx.mask = rx.mask = capacity - 1
+        tx.tail = rx.tail = n
+    for i in range(n):
+        exchange(s, &rx.ring[(rx.head + i) & rx.mask], sizeof(Packet))
+
+
+cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own, int n_own) noexcept nogil:
+    """All that changes while a simulation runs."""
+    cdef int32_t i, first = sim.node_port_start[sim.n_host]
+    cdef int64_t n_failed = th.failed.n
+    for i in range(n_own):
+        exchange(s, own[i], sizeof(int64_t))
+    exchange(s, &th.totals, sizeof(Totals))
+    exchange(s, &th.activity_ps, sizeof(int64_t))
+    exchange(s, &n_failed, sizeof(int64_t))
+    if not s.writing:
+        for i in range(n_failed):
+            rows_add(th, &th.failed)
+    if n_failed:
+        exchange(s, th.failed.data, n_failed * sizeof(UnfinishedRow))
+    exchange(s, sim.port, sim.n_port * sizeof(Port))
+    exchange(s, sim.cold, sim.n_port * sizeof(PortCold))
+    exchange(s, sim.queue + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(Queue))
+    exchange(s, sim.group + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(Group))
+    exchange(s, sim.due_ps, sim.n_node * sizeof(int64_t))
+    exchange(s, sim.block_due_ps, sim.n_block * sizeof(int64_t))
+    for i in range(first):
+        exchange(s, &sim.host_port[i], sizeof(HostPort))
+        exchange_heap(s, &sim.host_port[i].paced)
+    for i in range(sim.n_switch):
+        exchange(s, &sim.switches[i], sizeof(Switch))
+        sim.switches[i].pool.slots = <Slot*>exchange_array(s, sim.switches[i].pool.slots, sim.switches[i].pool.capacity,
+                                                           sizeof(Slot))
+        exchange_heap(s, &sim.switches[i].timers)
+    for i in range(sim.n_host):
+        exchange_host(s, sim, &sim.hosts[i])
+    for i in range(sim.n_port):
+        exchange_link(s, &sim.tx[i], &sim.rx[sim.cold[i].peer])
+        exchange_link(s, &sim.tx[sim.n_port + i], &sim.rx[sim.n_port + sim.cold[i].peer])

@@ -1,0 +1,554 @@
+"""Structs of the engine. All times int64 picoseconds, all sizes frame bytes (destination address to FCS).
+
+Indices are 32-bit; `NIL` ends lists. `FOREVER` is "never". Layouts are fixed: packets are 32 bytes, ports two cache lines.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #define EMU_FOREVER INT64_MAX
+    #define EMU_NIL 0xFFFFFFFFu
+    #define EMU_G 0x9E3779B97F4A7C15ULL
+    #ifdef EMUNET_CHECKED
+    #define EMU_CHECK(th, cond, code) do { if (!(cond) && !(th)->fault) (th)->fault = (code); } while (0)
+    #else
+    #define EMU_CHECK(th, cond, code) ((void)0)
+    #endif
+    #define EMU_PREFETCH(p) __builtin_prefetch(p)
+    #define EMU_HIGHEST(mask) (31 - __builtin_clz((unsigned)(mask)))
+    #define EMU_CTZ64(word) __builtin_ctzll(word)
+    #define EMU_UNLIKELY(x) __builtin_expect(!!(x), 0)
+    """
+    const int64_t FOREVER "EMU_FOREVER"
+    const uint32_t NIL "EMU_NIL"
+    const uint64_t GOLDEN "EMU_G"
+    void check "EMU_CHECK"(Thread* th, bint condition, int code) noexcept nogil
+    void prefetch "EMU_PREFETCH"(const void* p) noexcept nogil
+    int highest_bit "EMU_HIGHEST"(uint32_t mask) noexcept nogil
+    int lowest_bit64 "EMU_CTZ64"(uint64_t word) noexcept nogil
+    bint unlikely "EMU_UNLIKELY"(bint x) noexcept nogil
+
+cdef enum:
+    N_CLASS = 8
+    N_TIMER = 4
+    SLOT_BYTES = 20          # preamble, start delimiter and inter-frame gap of every frame
+    ACK_BYTES = 66
+    CNP_BYTES = 78
+    PAUSE_BYTES = 64
+    PAUSE_QUANTA = 65535
+
+cdef enum:                   # packet kinds, as in rows.py
+    DATA = 0
+    ACK = 1
+    NACK = 2
+    CNP = 3
+    PAUSE = 4
+
+cdef enum:                   # flags of Packet.psn_flags
+    FLAG_RTX = 1
+    FLAG_LAST = 2
+
+cdef enum:                   # event kinds of a log row, as in rows.py
+    EV_ARRIVE = 0
+    EV_DEPART = 1
+    EV_DROP = 2
+    EV_MARK = 3
+    EV_PAUSE_TX = 4
+    EV_RESUME_TX = 5
+    EV_PAUSE_RX = 6
+    EV_RESUME_RX = 7
+
+cdef enum:                   # order of events of one instant at one node
+    KIND_CONTROL = 0
+    KIND_TIMER = 1
+    KIND_ARRIVAL = 2
+    KIND_SAMPLE = 3
+    KIND_DEPARTURE = 4
+
+cdef enum:                   # node_route_kind of the plan
+    ROUTE_NONE = 0
+    ROUTE_BLOCK = 1
+    ROUTE_TABLE = 2
+
+cdef enum:                   # entry of route_set
+    ROUTE_LOCAL = -2         # the destination hangs on this node with its only cable
+
+cdef enum:                   # where a sender half waits for its turn
+    IDLE = 0
+    READY = 1
+    PACED = 2
+
+cdef enum:                   # causes of the loss hook
+    CAUSE_NACK = 1
+    CAUSE_REORDER = 2
+    CAUSE_TIMEOUT = 3
+
+cdef enum:                   # what an unfinished flow waits for, as in rows.py
+    WAIT_START = 0
+    WAIT_PAUSED = 1
+    WAIT_ACK = 2
+    WAIT_WINDOW = 3
+    WAIT_PACING = 4
+    WAIT_FAILED = 5
+    WAIT_ACK_LOST = 6
+
+cdef enum:                   # hooks of the congestion slot
+    HOOK_START = 0
+    HOOK_ACK = 1
+    HOOK_CNP = 2
+    HOOK_LOSS = 3
+    HOOK_TIMER = 4
+    N_HOOK = 5
+
+cdef enum:                   # audits of the checked build; the first broken one stops the run
+    FAULT_TIME = 1           # a node handled an event earlier than the one before
+    FAULT_QUEUE = 2          # queue bytes below zero or out of step with the list
+    FAULT_GROUP = 3          # group bytes or headroom below zero
+    FAULT_POOL = 4           # shared pool use below zero
+    FAULT_LINK = 5           # a packet put on a link earlier than the one before
+    FAULT_WINDOW = 6         # a packet due inside the window in which it was sent
+    FAULT_PORT = 7           # a departure while the port is busy
+    FAULT_PSN = 8            # sequence numbers out of order at a sender
+    FAULT_RATE = 9           # a policy returned a rate that is not a number
+    FAULT_ROUTE = 10         # no route for a destination
+
+cdef struct Packet:          # 32 bytes
+    int64_t time_ps          # on a link: arrival at the peer's node; in a queue: admission
+    uint32_t conn            # connection (message number)
+    uint32_t dst_bits        # destination host 24 | kind 4 | class 3 | congestion mark 1
+    uint32_t psn_flags       # PSN 24 | flags 8
+    uint32_t stamp_ns        # start of the data packet's transmission, modulo 2^32; echoed by its response
+    uint16_t key             # entropy: the part of the 5-tuple that switches hash
+    uint16_t aux             # ACK of selective repeat: PSN that it answers less expected PSN; 65535: none
+    uint16_t bytes           # frame bytes
+    uint16_t in_port         # in a switch: port of arrival within the node
+
+cdef struct Slot:            # a packet in a queue
+    Packet packet
+    uint32_t next            # next in the queue or in the free list
+    uint32_t pad
+
+cdef struct Port:            # hot: two cache lines
+    int64_t busy_until_ps    # end of the last frame started
+    int64_t next_start_ps    # switch: start of the next departure; FOREVER: nothing to send
+    int64_t tx_end_ps        # end of the packet whose bytes are still charged; FOREVER: none
+    int64_t ser_n            # serialisation of one byte is ser_n / ser_d ps
+    int64_t ser_d
+    int64_t carry            # remainder of the last serialisation, in 1 / ser_d ps
+    int64_t flight_ps        # propagation + latency of packets at the peer
+    uint16_t tx_bytes        # packet in transmission: bytes, port of arrival, class
+    uint16_t tx_in_port
+    uint8_t tx_class
+    uint8_t nonempty         # bit c: class c has packets (switch)
+    uint8_t paused           # bit c: class c is paused
+    uint8_t pad
+    int64_t kmin_bytes       # marking: none up to this
+    double byte_ps           # time integral of the egress bytes
+    int64_t tx_admit_ps      # admission of the packet in transmission
+    int64_t egress_bytes     # all classes, packet in transmission included
+    int64_t watermark_bytes
+    int64_t n_tx
+    int64_t n_tx_bytes
+    int64_t reserve
+
+cdef struct PortCold:
+    int64_t peer             # global port
+    int64_t pause_flight_ps  # propagation + latency of pause frames at the peer
+    int64_t pause_ps         # duration of one XOFF at this port's rate
+    int64_t headroom_bytes   # of each lossless group of this in-port
+    int64_t n_marked
+    int64_t n_drop
+    int64_t n_drop_bytes
+    int64_t n_drop_lossless
+    int64_t n_pause_tx
+    int64_t n_resume_tx
+    int64_t n_pause_rx
+    int64_t paused_ps        # finished pauses
+    int64_t n_mark_draw
+    int64_t sampled_bytes    # value of the last sample row
+    int64_t kmax_bytes       # marking is certain above this
+    double mark_slope        # pmax / (kmax - kmin)
+    double rate_bps
+    int64_t paused_since_ps[N_CLASS]
+    int64_t pause_until_ps[N_CLASS]
+
+cdef struct Queue:           # one class of one egress port
+    int64_t bytes
+    int64_t watermark_bytes
+    uint32_t head            # slots of the node's pool
+    uint32_t tail
+
+cdef struct Group:           # one class of one ingress port
+    int64_t bytes
+    int64_t headroom_bytes
+    int64_t watermark_bytes
+    int64_t headroom_watermark_bytes
+    int64_t refresh_ps       # next repetition of XOFF; FOREVER: not in XOFF
+    int64_t xoff
+
+cdef struct LinkTx:          # sender's side of a link's FIFO
+    Packet* ring
+    uint32_t mask
+    uint32_t tail
+    uint32_t head_seen       # no later than the receiver's head
+    uint32_t stamp           # window in which the link was last written
+    uint32_t rx              # receiver's side of the link
+    uint32_t pad
+
+cdef struct LinkRx:          # receiver's side
+    Packet* ring
+    uint32_t mask
+    uint32_t head
+    uint32_t tail            # what the sender had written at the last window's edge
+    uint32_t pad
+    int64_t head_ps          # arrival of the first packet; FOREVER: empty
+
+cdef struct Timer:
+    int64_t time_ps
+    uint64_t id              # order among timers of one instant
+    uint32_t slot
+    uint32_t pad
+
+cdef struct Heap:            # binary heap of timers by (time, id)
+    Timer* items
+    uint32_t n
+    uint32_t capacity
+
+cdef struct Table:           # open addressing, connection -> slot
+    uint32_t* keys           # NIL: empty
+    uint32_t* slots
+    uint32_t mask            # capacity - 1
+    uint32_t n
+
+cdef struct Pool:            # slots of queued packets, last freed first used
+    Slot* slots
+    uint32_t free
+    uint32_t capacity
+    uint32_t n_used
+    uint32_t pad
+
+cdef struct Route:
+    int32_t kind
+    int32_t host_lo
+    int32_t host_hi
+    int32_t block
+    int32_t block_shift      # log2 of block, -1 if it is no power of two
+    int32_t down_start
+    int32_t down_par
+    int32_t up_start
+    int32_t up_count
+    int32_t pad
+    int64_t row
+    uint64_t salt
+
+cdef struct Switch:
+    Route route
+    int32_t node
+    int32_t port_start
+    int32_t n_port
+    int32_t n_xoff           # groups in XOFF; departures are events while there are any
+    int64_t used_bytes       # shared pool use
+    int64_t shared_bytes
+    int64_t pool_watermark_bytes
+    int64_t drained_ps       # all ports are drained up to this time
+    int64_t xon_offset_bytes
+    int64_t sample_ps        # next sample
+    uint32_t n_control       # pause frames on the way to this node
+    uint8_t lossless
+    uint8_t pad1
+    uint16_t pad2
+    double alpha[N_CLASS]
+    int64_t reserved_bytes[N_CLASS]
+    Pool pool
+    Heap timers
+
+cdef struct SendHalf:
+    uint32_t conn
+    uint32_t dst
+    int64_t size_bytes
+    uint32_t n_packet
+    uint32_t una             # lowest PSN not acknowledged
+    uint32_t next            # next new PSN (gbn: next to send)
+    uint32_t sent_end        # one above the highest PSN ever sent
+    double rate_bps
+    int64_t window_bytes
+    int64_t next_send_ps
+    int64_t rto_ps           # deadline; FOREVER: off
+    int64_t sr_inflight_bytes
+    uint32_t ready_next
+    uint16_t key
+    uint8_t klass
+    uint8_t where            # IDLE, READY, PACED
+    uint8_t port             # within the host
+    uint8_t started
+    uint8_t gone             # finished or failed, still listed as READY or PACED
+    uint8_t rto_listed       # the timer heap holds an entry for the deadline
+    uint32_t n_sent          # data transmissions
+    uint32_t retries
+    uint32_t n_timeout
+    uint32_t n_nack
+    uint32_t n_cnp
+    uint32_t n_rtx
+    uint32_t sr_highest
+    uint32_t sr_scan
+    uint32_t sr_n_marked
+    uint32_t pad
+    int64_t base_rtt_ps
+    int64_t timer_ps[N_TIMER]
+
+cdef struct RecvHalf:
+    int64_t size_bytes
+    int64_t last_cnp_ps      # -1: none yet
+    uint32_t conn
+    uint32_t src
+    uint32_t n_packet
+    uint32_t epsn
+    uint32_t unacked
+    uint32_t n_marked
+    uint32_t n_ooo
+    uint32_t n_dup
+    uint32_t n_nack
+    uint32_t n_cnp
+    uint16_t key             # entropy of its responses
+    uint8_t klass
+    uint8_t port
+    uint8_t nacked
+    uint8_t pad1
+    uint16_t pad2
+
+cdef struct HostPort:        # what waits for a host's port
+    int64_t departure_ps     # next departure instant; FOREVER: none
+    uint32_t ready_head[N_CLASS]
+    uint32_t ready_tail[N_CLASS]
+    uint32_t resp_head[N_CLASS]
+    uint32_t resp_tail[N_CLASS]
+    uint8_t ready_mask
+    uint8_t resp_mask
+    uint16_t pad1
+    uint32_t pad2
+    Heap paced               # time: next_send, id: connection
+
+cdef struct Host:
+    Route route
+    int32_t node
+    int32_t port_start
+    int32_t n_port
+    uint32_t n_control
+    SendHalf* send
+    RecvHalf* recv
+    uint8_t* cc_state        # one state of the policy for each sender half
+    uint64_t* send_bits      # sr: acknowledged, then marked, W bits each, for each sender half
+    uint64_t* recv_bits      # sr: received, W bits for each receiver half
+    uint32_t send_capacity
+    uint32_t send_free
+    uint32_t recv_capacity
+    uint32_t recv_free
+    uint32_t last_send       # slots of the last look-ups
+    uint32_t last_recv
+    Table send_table
+    Table recv_table
+    Heap timers
+    Heap releases            # receiver halves to forget
+    Pool pool
+
+cdef struct Ctx:             # what a congestion hook sees; emunet.plugin.slots.CTX
+    int64_t now_ps
+    int64_t rtt_ps
+    int64_t acked_bytes
+    int64_t inflight_bytes
+    int64_t marked
+    int64_t cause
+    int64_t timer
+    double line_rate_bps
+    int64_t base_rtt_ps
+    int64_t bdp_bytes
+    int64_t mtu_bytes
+    int64_t size_bytes
+    int64_t una_bytes
+    int64_t next_bytes
+    double rate_bps
+    int64_t window_bytes
+
+cdef struct Out:             # what it decides; emunet.plugin.slots.OUT
+    double rate_bps
+    int64_t window_bytes
+    int64_t timer_ps[N_TIMER]
+
+ctypedef int32_t (*Hook)(void* ctx, void* params, void* state, void* out) noexcept nogil
+
+cdef struct FlowRow:
+    int64_t time_ps
+    int64_t flow
+    int32_t node
+    int32_t kind
+    int32_t retransmitted
+    int32_t timeouts
+    int32_t nacks
+    int32_t cnps
+    int32_t marked
+    int32_t out_of_order
+    int32_t duplicates
+    int32_t pad
+
+cdef struct EventRow:
+    int64_t time_ps
+    int64_t flow
+    int64_t occupancy
+    int32_t node
+    int32_t port
+    int32_t psn
+    int32_t bytes
+    uint8_t kind
+    uint8_t packet
+    uint8_t klass
+    uint8_t flags
+    uint32_t pad
+
+cdef struct QueueRow:
+    int64_t time_ps
+    int64_t queue_bytes
+    int32_t port
+    int32_t pad
+
+cdef struct PfcRow:
+    int64_t time_ps
+    int32_t port
+    uint8_t klass
+    uint8_t on
+    uint16_t pad
+
+cdef struct UnfinishedRow:
+    int64_t flow
+    int64_t until_ps
+    int64_t delivered_bytes
+    int64_t size_bytes
+    int32_t src
+    int32_t dst
+    int32_t port
+    int32_t wait
+
+cdef struct Rows:            # growing array of one kind of row
+    char* data
+    int64_t n
+    int64_t capacity
+    int64_t row_bytes
+
+cdef struct Due:             # head of one source of a switch's events
+    int64_t time_ps
+    int32_t kind
+    int32_t port
+
+cdef struct Release:         # a receiver half to be forgotten, on its way to its host
+    int64_t time_ps
+    uint32_t host
+    uint32_t conn
+
+cdef struct Failure:         # the earliest failing policy call
+    int64_t time_ps          # FOREVER: none
+    int64_t node
+    int64_t flow
+    int32_t hook
+    int32_t pad
+    Ctx ctx
+    uint8_t state[256]       # as it was before the call
+
+cdef struct Totals:
+    int64_t data
+    int64_t ack
+    int64_t nack
+    int64_t cnp
+    int64_t retransmitted
+    int64_t delivered
+    int64_t dropped
+    int64_t dropped_lossless
+    int64_t marked
+    int64_t out_of_order
+    int64_t duplicate
+    int64_t stale
+    int64_t timeouts
+    int64_t pause_frames
+    int64_t resume_frames
+    int64_t flows_delivered
+    int64_t flows_finished
+    int64_t flows_failed
+    int64_t events
+
+cdef struct Thread:          # what one thread writes; padded apart by its size
+    Rows flows
+    Rows log
+    Rows queues
+    Rows pfc
+    Rows releases
+    Rows dirty               # links written in this window (uint32)
+    Rows failed              # flows given up, as rows of unfinished()
+    Rows retired             # rings replaced in this window (pointers)
+    Due* heap
+    int32_t heap_n
+    int32_t heap_capacity
+    int32_t fault            # FAULT_*; 0: none
+    int32_t no_memory
+    int64_t activity_ps      # last event that was not link control
+    Totals totals
+    Failure failure
+    uint8_t pad[64]
+
+cdef struct Sim:
+    # fabric
+    int32_t n_host
+    int32_t n_switch
+    int32_t n_node
+    int32_t n_port
+    int32_t* node_port_start
+    int32_t* port_node
+    Port* port
+    PortCold* cold
+    Queue* queue             # [n_port, N_CLASS]
+    Group* group             # [n_port, N_CLASS]
+    LinkTx* tx               # [2 * n_port]: packets, then link control; by sending port
+    LinkRx* rx               # [2 * n_port]: by receiving port
+    Switch* switches
+    Host* hosts
+    HostPort* host_port      # [ports of hosts]
+    int32_t* host_rack
+    int32_t* route_set
+    int32_t* set_start
+    int32_t* set_port
+    # work
+    int64_t* due_ps          # [n_node]: earliest work of each node
+    int64_t* block_due_ps    # least of 64 nodes each
+    int32_t n_block
+    uint32_t window          # number of the present window
+    int64_t window_end_ps
+    # transport
+    int64_t mtu_bytes
+    int64_t rto_ps
+    int64_t linger_ps
+    int64_t cnp_interval_ps
+    uint32_t ack_every
+    uint32_t max_retries
+    uint32_t sr_window
+    uint32_t sr_reorder
+    uint8_t spray
+    uint8_t selective
+    uint8_t cnp_wanted
+    uint8_t cnp_class
+    uint8_t ties_by_port
+    uint8_t log_on
+    uint16_t log_kinds       # bit per EV_*
+    # log filter
+    int64_t log_flow_lo
+    int64_t log_flow_hi
+    # sampling
+    int64_t sample_every_ps  # 0: off
+    uint8_t* sample_mask     # [n_port]
+    # draws
+    uint64_t key_tie
+    uint64_t key_mark
+    uint64_t key_entropy
+    uint64_t key_spray
+    # congestion policy
+    Hook hook[N_HOOK]
+    void* cc_params
+    int64_t cc_state_bytes

@@ -1,0 +1,304 @@
+"""The twin engine: one queue of events, with the interface of the native engine."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+
+from emunet._core.rows import (
+    CLASS_COUNTERS,
+    DONE,
+    PAUSED,
+    PLUGIN_FAILED,
+    PORT_COUNTERS,
+    STUCK,
+    SWITCH_COUNTERS,
+    UNFINISHED_ROW,
+    UNTIL,
+    WAIT_ACK,
+    WAIT_ACK_LOST,
+    WAIT_FAILED,
+    WAIT_PACING,
+    WAIT_PAUSED,
+    WAIT_START,
+    WAIT_WINDOW,
+)
+from emunet.plan.schema import N_CLASS, Plan
+from emunet.twin.agenda import ARRIVAL, CONTROL, IDLE, LINK_CONTROL, SAMPLE, TIMER, WORK, Event
+from emunet.twin.congestion import PolicyFailed
+from emunet.twin.host import Host
+from emunet.twin.node import EXPIRY, Node, World
+from emunet.twin.records import Records
+from emunet.twin.sender import START, Sender
+from emunet.twin.switch import Switch
+
+EVENTS_PER_WINDOW = 1000
+"""What `max_windows` counts, as the twin has no windows."""
+
+
+class TwinEngine:
+    """One simulation.
+
+    Parameters
+    ----------
+    plan : Plan
+        Fabric and policies.
+    threads, window_ps, flow_hint : int
+        Taken for the sake of the common interface; they have no meaning here.
+    sample_every_ps : int
+        Period of the queue samples; 0: none.
+    sample_port_mask : uint8[n_port], optional
+        Ports to sample; all switch ports without it.
+    log_events : bool
+        Keep packet events.
+    event_filter : tuple of (int, int, int), optional
+        Bit mask of event kinds, first flow, end (exclusive) of flows of the events to keep.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        threads: int = 1,
+        window_ps: int = 0,
+        sample_every_ps: int = 0,
+        sample_port_mask: np.ndarray | None = None,
+        log_events: bool = False,
+        event_filter: tuple[int, int, int] | None = None,
+        flow_hint: int = 0,
+    ) -> None:
+        self.plan = plan
+        self.now_ps = 0
+        self.failure: dict[str, Any] | None = None
+        self.sample_every_ps = sample_every_ps
+        self._world = World(plan, Records(log_events, event_filter))
+        mask = np.ones(plan.n_port) if sample_port_mask is None else sample_port_mask
+        sampled = [bool(m) and sample_every_ps > 0 for m in mask]
+        self._hosts = [Host(self._world, node) for node in range(plan.n_host)]
+        self._switches = [
+            Switch(self._world, node, sampled) for node in range(plan.n_host, plan.n_node)
+        ]
+        self._nodes: list[Node] = [*self._hosts, *self._switches]
+        # Long after the last movement a pause that has not ended is refreshed for ever.
+        self._hold_ps = 2 * max(port.pause_ps for port in self._world.ports)
+        for switch in self._switches:
+            if switch.sampled:
+                self._arm_sample(switch, sample_every_ps)
+
+    def submit(
+        self,
+        ids: np.ndarray,
+        src: np.ndarray,
+        dst: np.ndarray,
+        size_bytes: np.ndarray,
+        start_ps: np.ndarray,
+        klass: np.ndarray,
+        base_rtt_ps: np.ndarray,
+    ) -> None:
+        """Hand over messages.
+
+        Parameters
+        ----------
+        ids : int64[n]
+            Message numbers, each used once.
+        src, dst : int32[n]
+            Hosts.
+        size_bytes, start_ps, base_rtt_ps : int64[n], bytes and ps
+        klass : uint8[n]
+        """
+        columns = (ids, src, dst, size_bytes, start_ps, klass, base_rtt_ps)
+        for row in zip(*(np.asarray(column).tolist() for column in columns), strict=True):
+            flow, source, target, size, start, priority, base_rtt = row
+            if source == target or size < 1 or start < self.now_ps:
+                raise ValueError(
+                    f"message {flow}: from {source} to {target}, {size} bytes, start {start} ps, "
+                    f"now {self.now_ps} ps"
+                )
+            self._hosts[target].open_receiver(flow, source, size, priority)
+            self._hosts[source].open_sender(flow, target, size, start, priority, base_rtt)
+            self._world.records.totals["flows_submitted"] += 1
+
+    # running
+
+    def run(self, until_ps: int, max_windows: int = 0) -> int:
+        """Handle the events before a time, and say why it stopped.
+
+        Parameters
+        ----------
+        until_ps : int
+            First instant that is not handled.
+        max_windows : int
+            Stop at the first end of an instant after this many thousand events; 0: never.
+        """
+        agenda = self._world.agenda
+        budget = max_windows * EVENTS_PER_WINDOW
+        handled = 0
+        while self.failure is None:
+            time_ps = agenda.next_time_ps()
+            if self._ended(time_ps, until_ps):
+                return STUCK if any(host.senders for host in self._hosts) else DONE
+            if time_ps is None or time_ps >= until_ps:
+                self.now_ps = max(self.now_ps, until_ps)
+                return UNTIL
+            if max_windows and handled >= budget:
+                return PAUSED
+            while agenda.next_time_ps() == time_ps and self.failure is None:
+                self._handle(agenda.pop())
+                handled += 1
+            self.now_ps = time_ps + 1
+        return PLUGIN_FAILED
+
+    def _ended(self, time_ps: int | None, until_ps: int) -> bool:
+        """Whether nothing is left: no work, no sample to note, no pause that can still end."""
+        pending = self._world.agenda.pending
+        if pending[WORK] > 0 or any(switch.sample_due() for switch in self._switches):
+            return False
+        if pending[CONTROL] == 0:
+            return True
+        end_ps = self._world.moved_ps + self._hold_ps
+        if time_ps is None or time_ps < end_ps or until_ps < end_ps:
+            return False
+        self.now_ps = max(self.now_ps, end_ps)
+        return True
+
+    def _handle(self, event: Event) -> None:
+        now, node = event.time_ps, self._nodes[event.node]
+        self._world.records.totals["events"] += 1
+        try:
+            if event.kind == LINK_CONTROL:
+                klass, on = event.load[1]
+                node.receive_pause(node.ports[event.entity], klass, on, now)
+            elif event.kind == TIMER:
+                node.fire(event.entity, event.number, now)
+            elif event.kind == ARRIVAL:
+                self._world.records.totals["in_flight_packets"] -= 1
+                self._world.moved_ps = now
+                node.receive(node.ports[event.entity], event.load[1], now)
+            elif event.kind == SAMPLE:
+                node.sample(now)
+                self._arm_sample(node, now + self.sample_every_ps)
+            else:
+                node.depart(node.ports[event.entity], now)
+        except PolicyFailed as stop:
+            self.failure = stop.failure
+
+    def _arm_sample(self, node: Node, time_ps: int) -> None:
+        self._world.agenda.arm(time_ps, (node.node, SAMPLE, 0, 0), effort=IDLE)
+
+    # results
+
+    def drain(self) -> dict[str, np.ndarray]:
+        """Rows since the last call: "flows", "events", "queues", "pfc"."""
+        return self._world.records.drain()
+
+    def ports(self) -> dict[str, np.ndarray]:
+        """Counters by global port, and by port and class."""
+        ports = self._world.ports
+        table = {
+            name: np.array([port.count[name] for port in ports], np.int64) for name in PORT_COUNTERS
+        }
+        table["paused_ps"] = np.array([port.paused_ps(self.now_ps) for port in ports], np.int64)
+        table["queue_byte_ps"] = np.array([port.queue_byte_ps for port in ports], np.float64)
+        for name in CLASS_COUNTERS:
+            table[name] = np.zeros((len(ports), N_CLASS), np.int64)
+        for switch in self._switches:
+            own = slice(switch.ports[0].index, switch.ports[0].index + len(switch.ports))
+            table["queue_watermark_bytes"][own] = switch.queue_watermark_bytes
+            table["pg_watermark_bytes"][own] = switch.group_watermark_bytes
+            table["headroom_watermark_bytes"][own] = switch.headroom_watermark_bytes
+        return table
+
+    def switches(self) -> dict[str, np.ndarray]:
+        """Counters by switch."""
+        return {
+            name: np.array([getattr(switch, name) for switch in self._switches], np.int64)
+            for name in SWITCH_COUNTERS
+        }
+
+    def totals(self) -> dict[str, int]:
+        """Counters of the whole fabric."""
+        totals = dict(self._world.records.totals)
+        totals["paused_ps"] = sum(port.paused_ps(self.now_ps) for port in self._world.ports)
+        return {name: int(value) for name, value in totals.items()}
+
+    def unfinished(self) -> np.ndarray:
+        """Messages whose sender lacks the last acknowledgement, and what each waits for."""
+        rows = []
+        for host in self._hosts:
+            for s in host.failed:
+                rows.append(
+                    (
+                        s.flow,
+                        -1,
+                        s.bytes_below(s.una),
+                        s.size_bytes,
+                        host.node,
+                        s.dst,
+                        -1,
+                        WAIT_FAILED,
+                    )
+                )
+            for s in host.senders.values():
+                until_ps, port, wait = self._wait(s)
+                delivered_bytes = self._hosts[s.dst].receivers[s.flow].delivered_bytes
+                rows.append(
+                    (s.flow, until_ps, delivered_bytes, s.size_bytes, host.node, s.dst, port, wait)
+                )
+        return np.array(sorted(rows), UNFINISHED_ROW)
+
+    def _wait(self, sender: Sender) -> tuple[int, int, int]:
+        """Until when, at which port and for what an unfinished message waits."""
+        s, armed_ps = sender, self._world.agenda.armed_ps
+        deadline_ps = -1 if s.deadline_ps is None else s.deadline_ps
+        if not s.started:
+            return armed_ps(s.timer(START)), -1, WAIT_START
+        if self._hosts[s.dst].receivers[s.flow].epsn == s.n:
+            return deadline_ps, -1, WAIT_ACK_LOST
+        if not s.may_send():
+            return deadline_ps, -1, WAIT_WINDOW if s.inflight_bytes >= s.window_bytes else WAIT_ACK
+        if s.lane.paused[s.klass]:
+            expiry = s.host.pause_timer(s.lane, s.klass, EXPIRY)
+            return armed_ps(expiry), s.lane.index, WAIT_PAUSED
+        return max(s.next_send_ps, self.now_ps), -1, WAIT_PACING
+
+    # saving
+
+    def save(self) -> bytes:
+        """The whole state; the plan and its policy are not part of it."""
+        file = io.BytesIO()
+        _Pickler(file, self.plan, self._world.congestion).dump(self.__dict__)
+        return file.getvalue()
+
+    @classmethod
+    def restore(cls, plan: Plan, data: bytes, **options: object) -> TwinEngine:
+        """An engine that goes on where `save` was called; it keeps the options of then."""
+        engine = cls.__new__(cls)
+        engine.__dict__.update(_Unpickler(io.BytesIO(data), plan).load())
+        return engine
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves out what the restoring side has already."""
+
+    def __init__(self, file: io.BytesIO, plan: Plan, congestion: object) -> None:
+        super().__init__(file)
+        self.known = {id(plan): "plan", id(congestion): "congestion"}
+
+    def persistent_id(self, obj: object) -> str | None:
+        return self.known.get(id(obj))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts the plan and its policy back."""
+
+    def __init__(self, file: io.BytesIO, plan: Plan) -> None:
+        super().__init__(file)
+        from emunet.twin.congestion import Congestion
+
+        self.known = {"plan": plan, "congestion": Congestion(plan)}
+
+    def persistent_load(self, name: str) -> object:
+        return self.known[name]

@@ -1,0 +1,258 @@
+"""Switches: shared buffer, PFC, ECN and strict priority (docs/semantics.md 3)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from emunet._core.rows import (
+    EVENT_ARRIVE,
+    EVENT_DROP,
+    EVENT_MARK,
+    EVENT_PAUSE_TX,
+    EVENT_RESUME_TX,
+    PACKET_DATA,
+)
+from emunet.plan.schema import N_CLASS
+from emunet.twin.agenda import CONTROL, DEPARTURE
+from emunet.twin.node import EXPIRY, REFRESH, Node, World
+from emunet.twin.port import Held, Packet, Port
+
+
+class Switch(Node):
+    """A switch. Arrays are by (local port, class); ingress counters make up a priority group."""
+
+    def __init__(self, world: World, node: int, sampled: list[bool]) -> None:
+        super().__init__(world, node, Port)
+        plan, index, shape = world.plan, node - world.plan.n_host, (len(self.ports), N_CLASS)
+        self.sampled = [port for port in self.ports if sampled[port.index]]
+        self.shared_pool_bytes = int(plan.switch_shared_bytes[index])
+        self.alpha = [float(a) for a in plan.switch_alpha[index]]
+        self.reserved_bytes = [int(b) for b in plan.switch_reserved_bytes[index]]
+        self.lossless = [bool(plan.switch_lossless[index] >> c & 1) for c in range(N_CLASS)]
+        self.headroom_limit_bytes = [
+            int(plan.port_headroom_bytes[port.index]) for port in self.ports
+        ]
+        self.xon_offset_bytes = int(plan.switch_xon_offset_bytes[index])
+        self.queue: list[list[deque[Held]]] = [
+            [deque() for _ in range(N_CLASS)] for _ in self.ports
+        ]
+        self.queue_bytes = np.zeros(shape, int).tolist()
+        self.group_bytes = np.zeros(shape, int).tolist()
+        self.headroom_bytes = np.zeros(shape, int).tolist()
+        self.xoff = np.zeros(shape, bool).tolist()
+        self.used_bytes = 0  # shared pool
+        self.pool_watermark_bytes = 0
+        self.queue_watermark_bytes = np.zeros(shape, int)
+        self.group_watermark_bytes = np.zeros(shape, int)
+        self.headroom_watermark_bytes = np.zeros(shape, int)
+
+    # accounting
+
+    def shared_bytes(self, i: int, c: int, more: int = 0) -> int:
+        """What a group takes of the shared pool, or would take with more bytes in it."""
+        return max(
+            0, self.group_bytes[i][c] + more - self.headroom_bytes[i][c] - self.reserved_bytes[c]
+        )
+
+    def threshold_bytes(self, c: int) -> int:
+        """Dynamic threshold of a class."""
+        return int(self.alpha[c] * float(max(0, self.shared_pool_bytes - self.used_bytes)))
+
+    def charge_group(self, i: int, c: int, bytes: int, headroom_bytes: int) -> None:
+        """Add bytes to a group (negative: take them), some of them in headroom."""
+        self.used_bytes -= self.shared_bytes(i, c)
+        self.group_bytes[i][c] += bytes
+        self.headroom_bytes[i][c] += headroom_bytes
+        self.used_bytes += self.shared_bytes(i, c)
+
+    def admit(self, i: int, o: int, packet: Packet, now: int) -> bool:
+        """Charge a packet that has arrived, or refuse it; XOFF is decided here."""
+        c, b = packet.klass, packet.bytes
+        growth = self.shared_bytes(i, c, b) - self.shared_bytes(i, c)
+        fits_pool = self.used_bytes + growth <= self.shared_pool_bytes
+        if not self.lossless[c]:
+            fits = (
+                self.queue_bytes[o][c] + b <= self.reserved_bytes[c] + self.threshold_bytes(c)
+                and fits_pool
+            )
+            if fits:
+                self.charge_group(i, c, b, 0)
+            return fits
+        if not self.xoff[i][c]:
+            if fits_pool:
+                self.charge_group(i, c, b, 0)
+                if self.shared_bytes(i, c) > self.threshold_bytes(c):
+                    self.send_xoff(i, c, now)
+                return True
+            if self.group_bytes[i][c] == 0 and b > self.headroom_limit_bytes[i]:
+                return False  # nothing will be released that could end a pause
+        fits = self.headroom_bytes[i][c] + b <= self.headroom_limit_bytes[i]
+        if fits:
+            self.charge_group(i, c, b, b)
+        if not self.xoff[i][c]:
+            self.send_xoff(i, c, now)
+        return fits
+
+    def egress_bytes(self, port: Port) -> int:
+        """Bytes of all classes of an out-port, the packet in transmission included."""
+        return sum(self.queue_bytes[port.local])
+
+    def note_watermarks(self, i: int, out: Port, c: int) -> None:
+        """Raise the maxima that an admission can raise."""
+        o = out.local
+        self.queue_watermark_bytes[o, c] = max(
+            self.queue_watermark_bytes[o, c], self.queue_bytes[o][c]
+        )
+        out.count["watermark_bytes"] = max(out.count["watermark_bytes"], self.egress_bytes(out))
+        outside_bytes = self.group_bytes[i][c] - self.headroom_bytes[i][c]
+        self.group_watermark_bytes[i, c] = max(self.group_watermark_bytes[i, c], outside_bytes)
+        self.headroom_watermark_bytes[i, c] = max(
+            self.headroom_watermark_bytes[i, c], self.headroom_bytes[i][c]
+        )
+        self.pool_watermark_bytes = max(self.pool_watermark_bytes, self.used_bytes)
+
+    def release(self, port: Port, now: int) -> None:
+        """The last bit of the packet in transmission has left."""
+        held = port.sending
+        if held is None or now < port.sending_end_ps:
+            return
+        port.sending = None
+        i, c, b = held.in_port, held.packet.klass, held.packet.bytes
+        port.queue_byte_ps += float(b) * float(now - held.admitted_ps)
+        self.queue_bytes[port.local][c] -= b
+        self.charge_group(i, c, -b, -min(b, self.headroom_bytes[i][c]) if self.xoff[i][c] else 0)
+        if self.xoff[i][c] and self.headroom_bytes[i][c] == 0:
+            shared = self.shared_bytes(i, c)
+            if shared == 0 or shared + self.xon_offset_bytes <= self.threshold_bytes(c):
+                self.send_xon(i, c, now)
+
+    # pauses
+
+    def send_xoff(self, i: int, c: int, now: int) -> None:
+        """Pause a class of the peer of an in-port, for the first time."""
+        self.xoff[i][c] = True
+        self.world.records.pfc.append((now, self.ports[i].index, c, 1, 0))
+        self.repeat_xoff(i, c, now)
+
+    def repeat_xoff(self, i: int, c: int, now: int) -> None:
+        """Send XOFF, and arm its repetition."""
+        port = self.ports[i]
+        port.count["pause_tx"] += 1
+        self.world.records.totals["pause_frames"] += 1
+        self.world.records.pause_event(now, self.node, i, EVENT_PAUSE_TX, c, self.group_bytes[i][c])
+        self.transmit_pause(port, c, True, now)
+        self.world.agenda.arm(
+            now + port.pause_ps // 2, self.pause_timer(port, c, REFRESH), effort=CONTROL
+        )
+
+    def send_xon(self, i: int, c: int, now: int) -> None:
+        """Let the peer of an in-port send a class again."""
+        port = self.ports[i]
+        self.xoff[i][c] = False
+        port.count["resume_tx"] += 1
+        self.world.records.totals["resume_frames"] += 1
+        self.world.records.pfc.append((now, port.index, c, 0, 0))
+        self.world.records.pause_event(
+            now, self.node, i, EVENT_RESUME_TX, c, self.group_bytes[i][c]
+        )
+        self.transmit_pause(port, c, False, now)
+        self.world.agenda.cancel(self.pause_timer(port, c, REFRESH))
+
+    # events
+
+    def receive(self, port: Port, packet: Packet, now: int) -> None:
+        i, c = port.local, packet.klass
+        out = self.ports[self.route(packet.dst, packet.key)]
+        if not self.admit(i, out.local, packet, now):
+            self.drop(port, packet, now)
+            return
+        self.queue_bytes[out.local][c] += packet.bytes
+        self.note_watermarks(i, out, c)
+        self.queue[out.local][c].append(Held(packet, i, now))
+        self.world.records.totals["queued_packets"] += 1
+        self.world.records.packet_event(
+            now, self.node, i, EVENT_ARRIVE, packet, self.group_bytes[i][c]
+        )
+        self.plan_departure(out, now)
+
+    def drop(self, port: Port, packet: Packet, now: int) -> None:
+        """Account for a packet that found no room."""
+        c, lossless, totals = packet.klass, self.lossless[packet.klass], self.world.records.totals
+        port.count["dropped_packets"] += 1
+        port.count["dropped_bytes"] += packet.bytes
+        port.count["dropped_lossless_packets"] += lossless
+        totals["dropped_packets"] += 1
+        totals["dropped_lossless_packets"] += lossless
+        self.world.records.packet_event(
+            now, self.node, port.local, EVENT_DROP, packet, self.group_bytes[port.local][c]
+        )
+
+    def fire(self, entity: int, number: int, now: int) -> None:
+        c, what = divmod(number, 2)
+        if what == EXPIRY:
+            self.unpause(self.ports[entity], c, now)
+        else:
+            self.repeat_xoff(entity + len(self.ports), c, now)
+
+    def depart(self, port: Port, now: int) -> None:
+        self.release(port, now)
+        c = self.servable_class(port)
+        if now >= port.busy_until_ps and c >= 0:
+            self.start_transmission(port, c, now)
+        self.plan_departure(port, now)
+
+    def servable_class(self, port: Port) -> int:
+        """Highest class that is not paused and has a packet; -1: none."""
+        return max(
+            (c for c in range(N_CLASS) if self.queue[port.local][c] and not port.paused[c]),
+            default=-1,
+        )
+
+    def start_transmission(self, port: Port, c: int, now: int) -> None:
+        """Send the first packet of a class."""
+        held = self.queue[port.local][c].popleft()
+        packet, queue_bytes = held.packet, self.queue_bytes[port.local][c]
+        if packet.kind == PACKET_DATA and self.decide_mark(port, queue_bytes):
+            packet.marked = True
+            port.count["marked_packets"] += 1
+            self.world.records.totals["marked_packets"] += 1
+            self.world.records.packet_event(
+                now, self.node, port.local, EVENT_MARK, packet, queue_bytes
+            )
+        self.world.records.totals["queued_packets"] -= 1
+        port.sending = held
+        port.sending_end_ps = self.transmit(port, packet, now, queue_bytes)
+
+    def decide_mark(self, port: Port, queue_bytes: int) -> bool:
+        """Whether a data packet gets a congestion mark."""
+        plan, p = self.world.plan, port.index
+        kmin_bytes, kmax_bytes = int(plan.port_ecn_kmin_bytes[p]), int(plan.port_ecn_kmax_bytes[p])
+        if queue_bytes <= kmin_bytes:
+            return False
+        if queue_bytes > kmax_bytes:
+            return True
+        unit = self.world.draws.mark_unit(p, port.mark_draws)
+        port.mark_draws += 1
+        slope = float(plan.port_ecn_pmax[p]) / float(kmax_bytes - kmin_bytes)
+        return unit < slope * float(queue_bytes - kmin_bytes)
+
+    def plan_departure(self, port: Port, now: int) -> None:
+        if port.sending is not None:
+            self.arm_departure(port, port.sending_end_ps)
+        elif self.servable_class(port) >= 0:
+            self.arm_departure(port, max(now, port.busy_until_ps))
+        else:
+            self.world.agenda.cancel((self.node, DEPARTURE, port.local, 0))
+
+    def sample(self, now: int) -> None:
+        for port in self.sampled:
+            queue_bytes = self.egress_bytes(port)
+            if queue_bytes != port.sampled_bytes:
+                port.sampled_bytes = queue_bytes
+                self.world.records.queues.append((now, queue_bytes, port.index, 0))
+
+    def sample_due(self) -> bool:
+        """Whether the next sample will have something to note."""
+        return any(self.egress_bytes(port) != port.sampled_bytes for port in self.sampled)
