@@ -1,0 +1,206 @@
+"""All elements of a workload as one stream of messages in start order, chunk by chunk.
+
+An element is one module of this package, named like its key in the scenario, with
+``element(options, context)`` (the options are the model of the scenario); adding the file adds the
+generator.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emunet.errors import Problems
+from emunet.workload.messages import Context, Element, Messages, concatenate
+
+
+class WorkloadStream:
+    """The messages of a scenario. Iterating gives chunks; iterating again gives the same ones.
+
+    Parameters
+    ----------
+    elements : list of Element
+        In the order of the scenario.
+    chunk : int
+        Messages in a chunk; the last may be shorter.
+
+    Attributes
+    ----------
+    elements : list of Element
+    tags : list of str
+        What `Messages.tag` counts.
+    total : int or None
+        Messages, if that is certain before generating.
+    expected_messages, expected_bytes, expected_packets, expected_slot_bytes : float
+        Means, exact where `total` is known.
+    warnings : list of str
+        What was odd in the input.
+    """
+
+    def __init__(self, elements: list[Element], chunk: int = 65536) -> None:
+        self.elements, self.chunk = elements, max(1, chunk)
+        self.tags: list[str] = []
+        known: dict[str, int] = {}
+        self._tag_of: list[np.ndarray] = []
+        for element in elements:
+            names = element.tags or [element.tag]
+            self._tag_of.append(
+                np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int32)
+            )
+        self.tags = list(known)
+        totals = [element.total for element in elements]
+        self.total = None if None in totals else sum(t for t in totals if t is not None)
+        self.expected_messages = sum(element.expected_messages for element in elements)
+        self.expected_bytes = sum(element.expected_bytes for element in elements)
+        self.expected_packets = sum(element.expected_packets for element in elements)
+        self.expected_slot_bytes = sum(element.expected_slot_bytes for element in elements)
+        self.warnings = [warning for element in elements for warning in element.warnings]
+
+    def __iter__(self) -> Iterator[Messages]:
+        return self.chunks()
+
+    def chunks(self, first_id: int = 0) -> Iterator[Messages]:
+        """Chunks from message `first_id` on; order and numbers do not depend on `chunk`."""
+        waiting: list[Messages] = []
+        n_waiting, number = 0, 0
+        for piece in self._merged():
+            if number + len(piece) <= first_id:
+                number += len(piece)
+                continue
+            skip = max(0, first_id - number)
+            number += skip
+            waiting.append(piece.take(slice(skip, None)) if skip else piece)
+            n_waiting += len(piece) - skip
+            if n_waiting < self.chunk:
+                continue
+            whole = concatenate(waiting)
+            whole_chunks = n_waiting // self.chunk * self.chunk
+            for at in range(0, whole_chunks, self.chunk):
+                yield whole.take(slice(at, at + self.chunk), first_id=number + at)
+            number += whole_chunks
+            n_waiting -= whole_chunks
+            waiting = [whole.take(slice(whole_chunks, None))]
+        if n_waiting:
+            yield replace(concatenate(waiting), first_id=number)
+
+    def _merged(self) -> Iterator[Messages]:
+        """Pieces in the order (start, element, order within the element).
+
+        What starts before the last buffered start of every unfinished element can be passed on; a
+        buffer that alone holds the horizon is filled further.
+        """
+        sources = [element.blocks(self.chunk) for element in self.elements]
+        buffers: list[Messages | None] = [self._next(i, source) for i, source in enumerate(sources)]
+        done = [buffer is None for buffer in buffers]
+        while any(buffer is not None for buffer in buffers):
+            last = [
+                int(b.start_ps[-1])
+                for b, d in zip(buffers, done, strict=True)
+                if b is not None and not d
+            ]
+            horizon = min(last, default=None)
+            ready = []
+            for i, buffer in enumerate(buffers):
+                if buffer is None:
+                    continue
+                cut = (
+                    len(buffer)
+                    if horizon is None
+                    else int(np.searchsorted(buffer.start_ps, horizon, side="left"))
+                )
+                ready.append(buffer.take(slice(0, cut)))
+                buffers[i] = buffer.take(slice(cut, None)) if cut < len(buffer) else None
+            for i, source in enumerate(sources):
+                held = buffers[i]
+                if not done[i] and (held is None or int(held.start_ps[-1]) == horizon):
+                    more = self._next(i, source)
+                    done[i] = more is None
+                    buffers[i] = (
+                        concatenate([part for part in (held, more) if part is not None])
+                        if held or more
+                        else None
+                    )
+            piece = concatenate(ready)
+            if len(piece):
+                yield (
+                    piece
+                    if len(ready) == 1
+                    else piece.take(np.argsort(piece.start_ps, kind="stable"))
+                )
+
+    def _next(self, element: int, source: Iterator[Messages]) -> Messages | None:
+        """The next block that is not empty, with the stream's tags."""
+        for block in source:
+            if len(block):
+                return replace(block, tag=self._tag_of[element][block.tag])
+        return None
+
+
+def stream(
+    scenario: Any, topology: Any, base_dir: Path | str = ".", chunk: int = 65536
+) -> WorkloadStream:
+    """The messages of a scenario's workload, in start order.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Its `workload`, `seed`, `until` and `transport` are used.
+    topology : Topology
+        Hosts, names and rates.
+    base_dir : path
+        Where the scenario's relative paths begin.
+    chunk : int
+        Messages in a chunk.
+
+    Raises
+    ------
+    ScenarioError
+        A host that does not exist, an end that is missing, and the like; all of them at once.
+    InputFileError
+        A file that cannot be read.
+    """
+    problems = Problems(getattr(scenario, "locate", None))
+    names = topology.names
+    rates = host_rates(topology)
+    elements = []
+    for index, item in enumerate(scenario.workload):
+        kind, klass = item.kind, item.klass
+        context = Context(
+            index=index,
+            path=f"$.workload[{index}].{kind}",
+            seed=scenario.seed,
+            n_host=topology.n_host,
+            names=names,
+            host_rate_bps=rates,
+            mtu_bytes=scenario.transport.mtu,
+            klass=scenario.transport.klass if klass is None else klass,
+            klass_given=klass is not None,
+            background=item.background,
+            tag=item.tag or _tag(scenario.workload, index),
+            until_ps=scenario.until,
+            base_dir=Path(base_dir),
+            problems=problems,
+        )
+        elements.append(importlib.import_module(f"emunet.workload.{kind}").element(item, context))
+    problems.check()
+    return WorkloadStream(elements, chunk)
+
+
+def host_rates(topology: Any) -> np.ndarray:
+    """int64[n_host]: sum of the rates of each host's ports."""
+    rates = np.zeros(topology.n_host, dtype=np.int64)
+    of_host = topology.port_node < topology.n_host
+    np.add.at(rates, topology.port_node[of_host], topology.port_rate_bps[of_host])
+    return rates
+
+
+def _tag(workload: Any, index: int) -> str:
+    """Name of an element without a tag: its kind, numbered if the kind occurs more than once."""
+    kinds = [item.kind for item in workload]
+    kind = kinds[index]
+    return kind if kinds.count(kind) == 1 else f"{kind}-{kinds[:index].count(kind) + 1}"
