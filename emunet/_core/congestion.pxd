@@ -12,9 +12,8 @@ cdef enum:
     MIN_RATE_BPS = 1000000
 
 
-cdef inline void policy_failed(Sim* sim, Thread* th, Host* h, SendHalf* q, int hook, Ctx* ctx,
-                               uint8_t* state) noexcept nogil:
-    """Keep the earliest failing call, by time and node; the run stops at the window's end."""
+cdef inline void policy_failed(Sim* sim, Thread* th, Host* h, SendHalf* q, int hook, Ctx* ctx) noexcept nogil:
+    """Keep the earliest failing call, by time and node; the run stops at the window's end. The hook has restored its state."""
     cdef Failure* f = &th.failure
     if ctx.now_ps < f.time_ps or (ctx.now_ps == f.time_ps and h.node < f.node):
         f.time_ps = ctx.now_ps
@@ -22,7 +21,7 @@ cdef inline void policy_failed(Sim* sim, Thread* th, Host* h, SendHalf* q, int h
         f.flow = q.conn
         f.hook = hook
         f.ctx = ctx[0]
-        memcpy(f.state, state, sim.cc_state_bytes)
+        memcpy(f.state, h.cc_state + (q - h.send) * sim.cc_state_bytes, sim.cc_state_bytes)
 
 
 cdef inline void policy_call(Sim* sim, Thread* th, Host* h, SendHalf* q, int hook, int64_t now_ps, int64_t rtt_ps,
@@ -32,8 +31,6 @@ cdef inline void policy_call(Sim* sim, Thread* th, Host* h, SendHalf* q, int hoo
     cdef Out out
     cdef int k
     cdef int64_t delay
-    cdef uint8_t* state = h.cc_state + (q - h.send) * sim.cc_state_bytes
-    cdef uint8_t before[256]
     cdef double line = sim.cold[h.port_start + q.port].rate_bps
     if sim.hook[hook] == NULL:
         return
@@ -57,9 +54,9 @@ cdef inline void policy_call(Sim* sim, Thread* th, Host* h, SendHalf* q, int hoo
     out.window_bytes = q.window_bytes
     for k in range(N_TIMER):
         out.timer_ps[k] = -1
-    memcpy(before, state, sim.cc_state_bytes)
-    if unlikely(sim.hook[hook](&ctx, sim.cc_params, state, &out) != 1 or out.rate_bps != out.rate_bps):
-        policy_failed(sim, th, h, q, hook, &ctx, before)
+    if unlikely(sim.hook[hook](&ctx, sim.cc_params, h.cc_state + (q - h.send) * sim.cc_state_bytes, &out) != 1
+                or out.rate_bps != out.rate_bps):
+        policy_failed(sim, th, h, q, hook, &ctx)
         return
     q.rate_bps = line if out.rate_bps > line else (MIN_RATE_BPS if out.rate_bps < MIN_RATE_BPS else out.rate_bps)
     q.window_bytes = out.window_bytes if out.window_bytes >= 1 else 1

@@ -726,6 +726,28 @@ cdef class Engine:
         sim_exchange(stream, &self.sim, &self.threads[0], own, 3)
 
 
+def struct_bytes():
+    """Memory of an idle engine and of what moves in it, bytes: what docs/performance.md and plan/limits.py state.
+
+    Returns
+    -------
+    dict of str to int
+        "host" and "host_port", "switch" and "switch_port" (a port with its two link directions, packets and control),
+        "flow" (both halves with table entries and start timer; without the policy's state and bitmaps), "packet_on_link",
+        "packet_in_queue".
+    """
+    cdef int64_t port = sizeof(Port) + sizeof(PortCold) + 2 * (sizeof(LinkTx) + sizeof(LinkRx))
+    return {
+        "host": sizeof(Host) + sizeof(int64_t) + sizeof(int32_t),
+        "host_port": port + sizeof(HostPort),
+        "switch": sizeof(Switch) + sizeof(int64_t) + sizeof(int32_t),
+        "switch_port": port + N_CLASS * (sizeof(Queue) + sizeof(Group)),
+        "flow": sizeof(SendHalf) + sizeof(RecvHalf) + 4 * 2 * sizeof(uint32_t) + sizeof(Timer),
+        "packet_on_link": sizeof(Packet),
+        "packet_in_queue": sizeof(Slot),
+    }
+
+
 cdef void _merge(Thread* into, Thread* th):
     """Move a thread's sums and failed flows to another's."""
     cdef int64_t i

@@ -34,7 +34,7 @@ EVENT_KINDS = ("arrive", "depart", "drop", "mark", "pause_tx", "resume_tx", "pau
 arrive: a packet has reached the node (in-port; occupancy: `pg_bytes` after admission, 0 at a host; a dropped packet gives
 `drop` instead). depart: transmission starts (out-port; occupancy: queue bytes with it still in, 0 at a host). drop (in-port;
 occupancy: `pg_bytes`). mark (out-port; occupancy: queue bytes). pause_tx, resume_tx: XOFF (first or refresh), XON decided
-(port on which it leaves; occupancy: `pg_bytes`). pause_rx, resume_rx: XOFF arrived; class released by XON or expiry (port;
+(port on which it leaves; occupancy: `pg_bytes` after the packet that caused it has been charged or released). pause_rx, resume_rx: XOFF arrived; class released by XON or expiry (port;
 occupancy 0; resume_rx only if the class was paused).
 """
 
@@ -75,6 +75,8 @@ PFC_ROW = np.dtype([
 ])
 
 (WAIT_START, WAIT_PAUSED, WAIT_ACK, WAIT_WINDOW, WAIT_PACING, WAIT_FAILED, WAIT_ACK_LOST) = range(7)
+# in this order the first that applies; `until_ps` is the start, the pause's expiry, the earliest turn (WAIT_PACING), or the
+# deadline of the retransmission timer
 WAIT_NAMES = ("its start time", "a paused class", "acknowledgements", "window", "pacing", "nothing: retries exhausted",
               "the acknowledgement of delivered data")
 

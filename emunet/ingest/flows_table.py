@@ -153,6 +153,7 @@ class FlowBuilder:
         self._numbers = (
             {name: i for i, name in enumerate(hosts.names[: hosts.n_host])} if hosts else {}
         )
+        self._switches = frozenset(hosts.names[hosts.n_host :]) if hosts else frozenset()
         self._n_name = 0
         self._src, self._dst, self._tag = array("i"), array("i"), array("i")
         self._size, self._start, self._id = array("q"), array("q"), array("q")
@@ -167,7 +168,9 @@ class FlowBuilder:
         return self._resolve(token, index) if number is None else number
 
     def _resolve(self, token: str, index: int) -> int:
-        if token.isascii() and token.isdigit() and len(token) < 10:
+        # a number that names a switch (nodes of a topology file) is no host number
+        is_number = token.isascii() and token.isdigit() and len(token) < 10
+        if is_number and token not in self._switches:
             number = int(token)
             if self.hosts is None or number < self.hosts.n_host:
                 self._numbers[token] = number
@@ -184,7 +187,7 @@ class FlowBuilder:
         )
         also = f" or names such as {names[0]}" if names else ""
         fix = did_you_mean(token, names) if token and not token[0].isdigit() else ""
-        if self.hosts and token in self.hosts.names:
+        if token in self._switches:
             self.source.fail(index, "is a switch, not a host", last)
         self.source.fail(
             index, "is not a host" if token else "the host is missing", fix or last + also

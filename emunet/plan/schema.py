@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,7 @@ class Plan:
     congestion: object | None = field(default=None, compare=False)
     congestion_digest: str = ""
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         arrays = object.__getattribute__(self, "arrays")
         if name in arrays:
             return arrays[name]
@@ -154,8 +155,8 @@ class Plan:
             a = self.arrays[spec.name]
             h.update(f"{spec.name}:{a.dtype.str}:{a.shape}".encode())
             h.update(np.ascontiguousarray(a).tobytes())
-        for spec in SCALARS:
-            h.update(f"{spec.name}={self.scalars[spec.name]!r};".encode())
+        for scalar in SCALARS:
+            h.update(f"{scalar.name}={self.scalars[scalar.name]!r};".encode())
         h.update(self.congestion_digest.encode())
         return h.hexdigest()
 

@@ -1,0 +1,297 @@
+"""Scenario or topology to Plan: every number that the engine needs, checked, in flat arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emunet.errors import Problems
+from emunet.plan import schema
+from emunet.plan.fabric import (
+    ECN_AUTO,
+    MIN_LOOKAHEAD_PS,
+    Ecn,
+    Lookahead,
+    PortClass,
+    Settings,
+    ecn_arrays,
+    latency_arrays,
+    lookahead,
+    pools,
+)
+from emunet.plan.routes import routes
+from emunet.topology.core import Topology
+from emunet.units import format_time
+
+if TYPE_CHECKING:
+    from emunet.topology.paths import PathModel
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A Plan with what led to it.
+
+    Attributes
+    ----------
+    plan : emunet.plan.schema.Plan
+    topology : Topology
+    paths : PathModel
+        Hops, base RTT and ideal completion times.
+    settings : Settings
+        Everything but topology and workload, as plain numbers.
+    scenario : Scenario or None
+    warnings : list of str
+        What runs but is probably not meant.
+    port_classes : list of PortClass
+        Marking, XOFF and headroom of each kind of switch port.
+    lookahead_cause : str
+        The link and kind of frame that set L.
+    """
+
+    plan: schema.Plan
+    topology: Topology
+    paths: PathModel
+    settings: Settings
+    scenario: Any = None
+    warnings: list[str] = field(default_factory=list)
+    port_classes: list[PortClass] = field(default_factory=list)
+    lookahead_cause: str = ""
+
+
+def compile_topology(
+    topology: Topology,
+    settings: Settings | None = None,
+    *,
+    congestion: Any = None,
+    scenario: Any = None,
+    locate: Callable[[str], str] | None = None,
+    **knobs: Any,
+) -> Compiled:
+    """Plan of a topology and settings.
+
+    Parameters
+    ----------
+    topology : Topology
+    settings : Settings, optional
+        Defaults to those of an empty scenario.
+    congestion : emunet.plugin.Policy, optional
+        None: no policy (name "none", no parameters).
+    scenario : Scenario, optional
+        Kept in the result.
+    locate : callable, optional
+        Gives ``FILE:LINE:COLUMN`` of a path of the scenario.
+    **knobs
+        Fields of `Settings` to change.
+
+    Raises
+    ------
+    ScenarioError
+        Unreachable hosts, a buffer too small for its parts, a lookahead below 1 ns.
+    """
+    settings = replace(settings or Settings(), **knobs)
+    problems, warnings = Problems(locate), list(topology.warnings)
+    _check_settings(settings, problems)
+    problems.check()
+    routing = routes(topology)
+    ahead = lookahead(topology, settings)
+    _check_lookahead(topology, ahead, problems)
+    buffers = pools(topology, settings, problems, warnings)
+    problems.check()
+    name, digest, params = "none", "", b""
+    if congestion is not None:
+        name, digest = congestion.name, congestion.source_digest
+        params = bytes(congestion.params_bytes)
+    arrays = {
+        **routing,
+        **_port_arrays(topology),
+        **latency_arrays(topology, settings),
+        **ecn_arrays(topology, settings.ecn),
+        **buffers.arrays,
+        "cc_params": np.frombuffer(params, np.uint8),
+    }
+    scalars = _scalars(topology, settings, arrays, ahead.lookahead_ps, name)
+    return Compiled(
+        plan=schema.make_plan(arrays, scalars, topology.names, congestion, digest),
+        topology=topology,
+        paths=path_model(topology, settings),
+        settings=settings,
+        scenario=scenario,
+        warnings=warnings,
+        port_classes=buffers.port_classes,
+        lookahead_cause=ahead.cause,
+    )
+
+
+def _port_arrays(topology: Topology) -> dict[str, np.ndarray]:
+    at_switch = topology.port_node >= topology.n_host
+    to_host = topology.port_node[topology.port_peer] < topology.n_host
+    return {
+        "node_port_start": topology.port_start,
+        "port_node": topology.port_node,
+        "port_peer": topology.port_peer,
+        "port_rate_bps": topology.port_rate_bps,
+        "port_delay_ps": topology.port_delay_ps,
+        "port_last_hop": at_switch & to_host,
+    }
+
+
+def _check_lookahead(topology: Topology, ahead: Lookahead, problems: Problems) -> None:
+    if ahead.lookahead_ps < MIN_LOOKAHEAD_PS:
+        problems.add(
+            _delay_path(topology, ahead.port),
+            format_time(int(topology.port_delay_ps[ahead.port])),
+            f"makes a lookahead of {ahead.lookahead_ps} ps ({ahead.cause})",
+            "1ns or more for cable and receiver together",
+            "lengthen the cable or the latency",
+        )
+
+
+def _delay_path(topology: Topology, port: int) -> str:
+    """Where the scenario says how long a cable is."""
+    if topology.kind == "explicit":
+        return f"$.topology.links[{topology.port_cable[port]}].delay"
+    return "$.topology.path" if topology.source else "$.topology.delay"
+
+
+def path_model(topology: Topology, settings: Settings) -> PathModel:
+    """Path model with the latencies and frames of the settings."""
+    from emunet.topology.paths import PathModel
+
+    return PathModel(
+        topology, latency_arrays(topology, settings)["port_rx_latency_ps"], settings.frames
+    )
+
+
+def _scalars(
+    topology: Topology,
+    settings: Settings,
+    arrays: dict[str, np.ndarray],
+    lookahead_ps: int,
+    cc_name: str,
+) -> dict[str, int | str]:
+    n_router = int((arrays["node_route_kind"] == schema.ROUTE_TABLE).sum())
+    return {
+        "n_host": topology.n_host,
+        "n_node": topology.n_node,
+        "n_port": topology.n_port,
+        "n_rack": len(arrays["route_set"]) // n_router if n_router else 0,
+        "seed": settings.seed,
+        "ties": {"draw": schema.TIES_DRAW, "port": schema.TIES_PORT}[settings.ties],
+        "path": {"ecmp": schema.PATH_ECMP, "spray": schema.PATH_SPRAY}[settings.path],
+        "recovery": {"gbn": schema.RECOVERY_GBN, "sr": schema.RECOVERY_SR}[settings.recovery],
+        "mtu_bytes": settings.mtu_bytes,
+        "ack_every": settings.ack_every,
+        "rto_ps": settings.rto_ps,
+        "max_retries": settings.max_retries,
+        "sr_window_packets": settings.sr_window_packets,
+        "sr_reorder_packets": settings.sr_reorder_packets,
+        "linger_ps": settings.linger_ps,
+        "cnp_interval_ps": settings.cnp_interval_ps,
+        "cnp_class": settings.cnp_class,
+        "lookahead_ps": lookahead_ps,
+        "cc_name": cc_name,
+    }
+
+
+def _check_settings(settings: Settings, problems: Problems) -> None:
+    """Relations between settings that no single field can see."""
+    ecn = settings.ecn
+    if ecn is not None:
+        if ecn.kmin_bytes > ecn.kmax_bytes:
+            problems.add(
+                "$.switch.ecn.kmin",
+                ecn.kmin_bytes,
+                f"is more than kmax ({ecn.kmax_bytes})",
+                "kmin <= kmax",
+                "swap them?",
+            )
+        if not 0 <= ecn.pmax <= 1:
+            problems.add("$.switch.ecn.pmax", ecn.pmax, "is not a probability", "0 to 1")
+    for c in settings.lossless_classes:
+        if not 0 <= c < schema.N_CLASS:
+            problems.add(
+                "$.switch.lossless_classes", c, "is not a class", f"0 to {schema.N_CLASS - 1}"
+            )
+    window = settings.sr_window_packets
+    if window < 1 or window & (window - 1):
+        problems.add("$.transport.sr_window", window, "is not a power of two", "powers of two")
+    if settings.mtu_bytes < 1:
+        problems.add("$.transport.mtu", settings.mtu_bytes, "is not a payload size", "1 and more")
+
+
+def compile_scenario(scenario: Any, base_dir: str | Path = ".") -> Compiled:
+    """Plan of a scenario.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    base_dir : path
+        Relative files of the scenario (topology, policy) are looked up here.
+
+    Raises
+    ------
+    ScenarioError, InputFileError, PluginError
+        What is wrong, with its place.
+    """
+    from emunet.plugin import load
+    from emunet.topology import build
+
+    topology = build(scenario.topology, base_dir)
+    transport = scenario.transport
+    congestion = load(
+        "congestion",
+        transport.cc,
+        transport.cc_set,
+        dict(transport.cc_params or {}),
+        base_dir=base_dir,
+    )
+    return compile_topology(
+        topology,
+        settings_of(scenario),
+        congestion=congestion,
+        scenario=scenario,
+        locate=getattr(scenario, "locate", None),
+    )
+
+
+def settings_of(scenario: Any) -> Settings:
+    """The numbers of a scenario's ``switch``, ``nic`` and ``transport``."""
+    switch, nic, transport = scenario.switch, scenario.nic, scenario.transport
+    return Settings(
+        seed=scenario.seed,
+        ties=scenario.ties,
+        path=transport.path,
+        recovery=transport.recovery,
+        mtu_bytes=transport.mtu,
+        ack_every=transport.ack_every,
+        rto_ps=transport.rto,
+        max_retries=transport.max_retries,
+        sr_window_packets=transport.sr_window,
+        sr_reorder_packets=transport.sr_reorder,
+        linger_ps=transport.linger,
+        cnp_interval_ps=transport.cnp_interval,
+        cnp_class=transport.cnp_class,
+        switch_latency_ps=switch.latency,
+        switch_pause_latency_ps=switch.pfc_response,
+        nic_latency_ps=nic.latency,
+        nic_pause_latency_ps=nic.pfc_response,
+        buffer_bytes=switch.buffer,
+        alpha=float(switch.dt_alpha),
+        reserved_bytes=switch.reserved,
+        xon_offset_bytes=switch.xon_offset,
+        lossless_classes=tuple(sorted(set(switch.lossless_classes))) if switch.pfc else (),
+        headroom_bytes=None if switch.headroom == "auto" else switch.headroom,
+        ecn=_ecn(switch.ecn),
+    )
+
+
+def _ecn(ecn: Any) -> Ecn | None:
+    if ecn is False or ecn is None:
+        return None
+    if ecn is True or ecn == "auto":
+        return ECN_AUTO
+    return Ecn(ecn.kmin, ecn.kmax, float(ecn.pmax))

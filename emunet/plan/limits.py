@@ -1,0 +1,313 @@
+"""What a run will take: packet-hops, memory and disk, estimated before anything runs.
+
+Packet-hops are counted from the messages themselves: data and ACKs along their shortest paths,
+exactly for runs without loss that reach their natural end, and a guess at the congestion
+notifications. Memory and disk are models with the constants below, meant to be within a factor of
+1.5.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emunet.plan.schema import RECOVERY_SR
+from emunet.topology.frames import serialisation_ps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from emunet.plan.compile import Compiled
+
+MOST_MESSAGES = 300_000
+"""Messages looked at; the rest of a longer workload is taken to be like them."""
+
+# Memory, bytes. Structure sizes of the engine with the least capacity of its rings and tables;
+# BASE_BYTES is the process with its libraries before a plan exists. Change them together with the
+# table in docs/performance.md.
+BASE_BYTES = 190_000_000
+EVENT_BUFFER_BYTES = 150_000_000
+HOST_BYTES = 600
+SWITCH_BYTES = 600
+PORT_BYTES = 1_100
+FLOW_BYTES = 420
+PACKET_BYTES = 64
+MESSAGE_BYTES = 260
+CHUNK_MESSAGES = 65_536
+
+# Disk, bytes after compression.
+FILE_BYTES = 150_000
+FLOW_ROW_BYTES = 18
+PORT_ROW_BYTES = 13
+NODE_ROW_BYTES = 3
+QUEUE_ROW_BYTES = 3
+EVENT_ROW_BYTES = 8
+
+# A flow in company takes longer than alone: active flows are those that overlap when each takes
+# this many times its ideal.
+ACTIVE_IDEALS = 2
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run will take.
+
+    Attributes
+    ----------
+    packet_hops : int
+        Packets, data, ACKs and CNPs, times the links that each crosses.
+    data_packets, ack_packets, messages : int
+    memory_bytes, disk_bytes : int
+    lookahead_ps, lookahead_cause
+        L, and the link and kind of frame that set it.
+    span_ps : int
+        Simulated time, if the busiest host is the bottleneck.
+    active_flows : int
+        Most flows at once.
+    exact : bool
+        Every message was looked at.
+    notes : list of str
+        What the estimate does not cover.
+    """
+
+    packet_hops: int
+    memory_bytes: int
+    disk_bytes: int
+    lookahead_ps: int
+    lookahead_cause: str
+    data_packets: int = 0
+    ack_packets: int = 0
+    messages: int = 0
+    span_ps: int = 0
+    active_flows: int = 0
+    exact: bool = True
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class _Load:
+    """Columns of the messages that were looked at, and how many times as many there are.
+
+    All are int64[n_message]. `number` counts the messages of the stream; `packets` are data
+    packets, `hops` links; `wire_ps` is at the rate of src, `ideal_ps` alone in the network; at
+    `end_ps` src and dst have served it after all that came before.
+    """
+
+    number: np.ndarray
+    src: np.ndarray
+    dst: np.ndarray
+    klass: np.ndarray
+    start_ps: np.ndarray
+    packets: np.ndarray
+    hops: np.ndarray
+    wire_ps: np.ndarray
+    ideal_ps: np.ndarray
+    end_ps: np.ndarray
+    window_packets: int
+    scale: float
+
+
+def estimate(compiled: Compiled, stream: Any) -> Estimate:
+    """Estimate a run.
+
+    Parameters
+    ----------
+    compiled : Compiled
+    stream : WorkloadStream
+        Its chunks, and `expected_packets` and `expected_messages` where it is longer than
+        `MOST_MESSAGES`.
+    """
+    load = _load(compiled, stream)
+    acks = -(-load.packets // compiled.settings.ack_every)
+    cnps = _cnps(compiled, load)
+    hops = int(((load.packets + acks + cnps) * load.hops).sum() * load.scale)
+    messages = len(load.src)
+    if load.scale > 1:
+        messages = int(max(messages, stream.expected_messages))
+    active = _most_at_once(load)
+    until_ps = getattr(compiled.scenario, "until", None)
+    span_ps = int(load.end_ps.max(initial=0) * load.scale)
+    span_ps = span_ps if until_ps is None else min(span_ps, until_ps)
+    notes: list[str] = []
+    return Estimate(
+        packet_hops=hops,
+        memory_bytes=_memory(compiled, load, active, messages),
+        disk_bytes=_disk(compiled, load, messages, span_ps, notes),
+        lookahead_ps=int(compiled.plan.scalars["lookahead_ps"]),
+        lookahead_cause=compiled.lookahead_cause,
+        data_packets=int(load.packets.sum() * load.scale),
+        ack_packets=int(acks.sum() * load.scale),
+        messages=messages,
+        span_ps=span_ps,
+        active_flows=active,
+        exact=load.scale == 1,
+        notes=notes,
+    )
+
+
+def _load(compiled: Compiled, stream: Any) -> _Load:
+    """Look at the first `MOST_MESSAGES` messages."""
+    frames, paths = compiled.settings.frames, compiled.paths
+    columns, scale = _columns(stream)
+    src, dst, start, size, klass = columns
+    number = np.arange(len(src))
+    packets = frames.n_packet(size)
+    if scale > 1:
+        scale = max(1.0, float(stream.expected_packets) / max(1, int(packets.sum())))
+    until_ps = getattr(compiled.scenario, "until", None)
+    rate = _host_rates(compiled)
+    if until_ps is not None:
+        runs = start < until_ps
+        number, src, dst, klass = number[runs], src[runs], dst[runs], klass[runs]
+        start, size, packets = start[runs], size[runs], packets[runs]
+        packets = np.minimum(packets, (until_ps - start) // _full_ps(frames, rate[src]) + 1)
+    ideal = paths.ideal_fct_ps(src, dst, size)
+    overhead = int(frames.data_slot_bytes(frames.mtu_bytes)) - frames.mtu_bytes
+    wire = np.minimum(size, packets * frames.mtu_bytes) + packets * overhead
+    end = start + ideal
+    wire_ps = (wire * 8e12 / rate[src]).astype(np.int64)
+    end = np.maximum(end, _served(src, start, wire_ps))
+    end = np.maximum(end, _served(dst, start, (wire * 8e12 / rate[dst]).astype(np.int64)))
+    window = np.minimum(packets, paths.base_rtt_ps(src, dst) // _full_ps(frames, rate[src]) + 1)
+    hops = paths.hops(src, dst)
+    most = int(window.max(initial=0))
+    return _Load(number, src, dst, klass, start, packets, hops, wire_ps, ideal, end, most, scale)
+
+
+def _columns(stream: Iterable[Any]) -> tuple[list[np.ndarray], float]:
+    """Columns of the first messages; 1.0, or 2.0 if there are more."""
+    names = ("src", "dst", "start_ps", "size_bytes", "klass")
+    parts: list[list[np.ndarray]] = [[np.zeros(0, np.int64) for _ in names]]
+    seen, scale = 0, 1.0
+    for chunk in stream:
+        if seen >= MOST_MESSAGES:
+            scale = 2.0
+            break
+        parts.append([np.asarray(getattr(chunk, name), np.int64) for name in names])
+        seen += len(chunk.src)
+    return [np.concatenate(column) for column in zip(*parts, strict=True)], scale
+
+
+def _served(host: np.ndarray, start_ps: np.ndarray, wire_ps: np.ndarray) -> np.ndarray:
+    """When each message would be done if its host served one after the other at line rate."""
+    order = np.lexsort((start_ps, host))
+    done = np.empty(len(host), np.int64)
+    for rows in np.split(order, np.flatnonzero(np.diff(host[order])) + 1):
+        sent = np.cumsum(wire_ps[rows])
+        done[rows] = sent + np.maximum.accumulate(start_ps[rows] - (sent - wire_ps[rows]))
+    return done
+
+
+def _cnps(compiled: Compiled, load: _Load) -> np.ndarray:
+    """Congestion notifications of each message, at most one a packet and one an interval.
+
+    Only where the policy listens, switches mark, and what waits for the receiver exceeds kmin.
+    """
+    policy: Any = compiled.plan.congestion
+    if policy is None or "cnp" not in policy.hooks or compiled.settings.ecn is None:
+        return np.zeros_like(load.packets)
+    topology, settings = compiled.topology, compiled.settings
+    last = topology.port_peer[topology.port_start[load.dst]]
+    kmin = compiled.plan.arrays["port_ecn_kmin_bytes"][last]
+    taken = load.end_ps - load.start_ps
+    waiting = (taken - load.ideal_ps) * (topology.port_rate_bps[last] / 8e12)
+    most = taken // max(1, settings.cnp_interval_ps) + 1
+    return np.where(waiting > kmin, np.minimum(load.packets, most), 0)
+
+
+def _most_at_once(load: _Load) -> int:
+    """Most messages at once: in company a message takes `ACTIVE_IDEALS` ideals, or its turn."""
+    if not len(load.src):
+        return 0
+    start = np.sort(load.start_ps)
+    end = np.sort(np.maximum(load.end_ps, load.start_ps + ACTIVE_IDEALS * load.ideal_ps))
+    return int((np.arange(1, len(start) + 1) - np.searchsorted(end, start, side="right")).max())
+
+
+def _full_ps(frames: Any, rate_bps: np.ndarray) -> np.ndarray:
+    """Serialisation of a full packet at each rate."""
+    used, inverse = np.unique(rate_bps, return_inverse=True)
+    slot = int(frames.data_slot_bytes(frames.mtu_bytes))
+    return np.array([int(serialisation_ps(slot, r)) for r in used.tolist()])[inverse.ravel()]
+
+
+def _host_rates(compiled: Compiled) -> np.ndarray:
+    """Sum of the rates of each host's ports, bit/s."""
+    topology = compiled.topology
+    of_host = topology.port_node < topology.n_host
+    rates = np.bincount(
+        topology.port_node[of_host], topology.port_rate_bps[of_host], topology.n_host
+    )
+    return np.maximum(rates, 1).astype(np.int64)
+
+
+def _memory(compiled: Compiled, load: _Load, active: int, messages: int) -> int:
+    """Process, plan (here and in the engine), nodes, active flows, packets, one chunk, rows."""
+    topology, settings, plan = compiled.topology, compiled.settings, compiled.plan
+    arrays = sum(array.nbytes for array in plan.arrays.values())
+    bitmaps = 3 * settings.sr_window_packets // 8 if plan.scalars["recovery"] == RECOVERY_SR else 0
+    policy: Any = plan.congestion
+    state = policy.state_dtype.itemsize if policy is not None else 0
+    sending = min(active, topology.n_host)
+    packets = 2 * sending * load.window_packets
+    return int(
+        BASE_BYTES
+        + 2 * arrays
+        + topology.n_host * HOST_BYTES
+        + topology.n_switch * SWITCH_BYTES
+        + topology.n_port * PORT_BYTES
+        + active * (FLOW_BYTES + bitmaps + state)
+        + packets * PACKET_BYTES
+        + min(messages, 2 * CHUNK_MESSAGES) * MESSAGE_BYTES
+        + (EVENT_BUFFER_BYTES if _recorded(compiled, "packets") is not None else 0)
+    )
+
+
+def _recorded(compiled: Compiled, part: str) -> Any:
+    """An opt-in part of the scenario's ``record``, or None."""
+    return getattr(getattr(compiled.scenario, "record", None), part, None)
+
+
+def _disk(compiled: Compiled, load: _Load, messages: int, span_ps: int, notes: list[str]) -> int:
+    """Fixed part, flows, ports, and the opt-in series of the scenario's ``record``."""
+    topology = compiled.topology
+    total = (
+        FILE_BYTES
+        + messages * FLOW_ROW_BYTES
+        + topology.n_port * PORT_ROW_BYTES
+        + topology.n_node * NODE_ROW_BYTES
+    )
+    queues = _recorded(compiled, "queues")
+    if queues is not None:
+        to_host = compiled.plan.arrays["port_last_hop"].astype(bool)
+        at_switch = topology.port_node >= topology.n_host
+        chosen = {"all": at_switch, "fabric": at_switch & ~to_host, "last_hop": to_host}
+        ceiling = int(chosen[queues.ports].sum()) * span_ps / queues.every
+        busy_ps = float(((load.hops - 1) * load.wire_ps).sum()) * load.scale
+        total += int(min(ceiling, busy_ps / queues.every) * QUEUE_ROW_BYTES)
+    packets = _recorded(compiled, "packets")
+    if packets is not None:
+        events = _events(compiled, load, packets.where, notes)
+        total += min(events, packets.limit) * EVENT_ROW_BYTES
+    return total
+
+
+def _events(compiled: Compiled, load: _Load, where: str, notes: list[str]) -> int:
+    """Packet events that a filter chooses, of runs without loss and marks: arrivals, departures."""
+    from emunet._core.rows import EVENT_ARRIVE, EVENT_DEPART, EVENT_ROW, PACKET_ACK, PACKET_DATA
+    from emunet.scenario.where import compile_where
+
+    if set(re.findall(r"[a-z_]+", where)) & {"node", "port", "psn", "time"}:
+        notes.append("disk: packet events are counted as if the filter chose every node and time")
+        where = ""
+    chosen, rows = compile_where(where), np.zeros(len(load.number), EVENT_ROW)
+    rows["flow"], rows["klass"] = load.number, load.klass
+    acks = -(-load.packets // compiled.settings.ack_every)
+    events = 0
+    for rows["packet"], count in ((PACKET_DATA, load.packets), (PACKET_ACK, acks)):
+        for rows["kind"] in (EVENT_ARRIVE, EVENT_DEPART):
+            events += int((count * load.hops)[chosen(rows)].sum())
+    return int(events * load.scale)
