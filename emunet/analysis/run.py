@@ -1,0 +1,53 @@
+"""A run to look at: its tables and its summary."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Any
+
+from emunet.analysis.summary import summary
+from emunet.trace.tables import Tables
+
+
+class Run(Tables):
+    """A finished or broken-off run: the tables of its trace, and what they add up to.
+
+    Examples
+    --------
+    >>> run = emunet.load("run.h5")                     # doctest: +SKIP
+    >>> run.flows.groupby("size_bytes").slowdown.max()  # doctest: +SKIP
+    >>> run.summary["flows"]["slowdown"]["p99"]         # doctest: +SKIP
+    """
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """See `emunet.analysis.summary`."""
+        return summary(self)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __repr__(self) -> str:
+        n_flow = self.source.length("flows")
+        return (
+            f"<emunet.Run {self.name or 'in memory'}: {n_flow:,} flows, {self.meta.get('reason')}>"
+        )
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Open a trace file.
+
+    Parameters
+    ----------
+    path : path-like
+        A trace, or the ``.part`` file of a run that was killed.
+
+    Raises
+    ------
+    InputFileError
+        The file is not there, cut short, or not a trace that this version reads.
+    """
+    from emunet.trace.reader import FileSource
+
+    return Run(FileSource(path))

@@ -1,0 +1,151 @@
+"""Reads a trace file; every problem with the file is an error that names it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from emunet.errors import NO_VALUE, InputFileError
+from emunet.trace.schema import SCHEMA
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+class FileSource:
+    """A trace file, open for reading; datasets are read when asked for.
+
+    Parameters
+    ----------
+    path : path-like
+        A trace, or the ``.part`` file of a run that was killed.
+
+    Raises
+    ------
+    InputFileError
+        Not there, not HDF5, cut short, not a trace, or of another schema version.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = str(path)
+        self._file = self._opened(Path(path))
+        try:
+            self._check_schema()
+            self._load_filter()
+        except InputFileError:
+            self._file.close()
+            raise
+
+    def length(self, group: str) -> int:
+        if group not in self._file:
+            return 0
+        # Columns of a killed run may differ in length by what was being written.
+        lengths = [
+            d.shape[0]
+            for d in self._file[group].values()
+            if isinstance(d, h5py.Dataset) and d.shape
+        ]
+        return min(lengths, default=0)
+
+    def datasets(self, group: str) -> list[str]:
+        if group not in self._file:
+            return []
+        return [name for name, item in self._file[group].items() if isinstance(item, h5py.Dataset)]
+
+    def read(self, group: str, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
+        with self._reading(f"/{group}/{name}"):
+            return self._file[group][name][start:stop]
+
+    def texts(self, group: str, name: str) -> list[str]:
+        if name not in self.datasets(group):
+            return []
+        with self._reading(f"/{group}/{name}"):
+            value = self._file[group][name].asstr()[()]
+        return [value] if isinstance(value, str) else value.tolist()
+
+    def attributes(self, group: str) -> dict[str, Any]:
+        if group and group not in self._file:
+            return {}
+        node = self._file[group or "/"]
+        values = {name: _python(value) for name, value in node.attrs.items()}
+        if group:
+            values |= {
+                name: self.attributes(f"{group}/{name}")
+                for name, item in node.items()
+                if isinstance(item, h5py.Group)
+            }
+        return values
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _opened(self, path: Path) -> h5py.File:
+        try:
+            with path.open("rb") as plain:
+                if plain.read(len(_SIGNATURE)) != _SIGNATURE:
+                    raise self._error("is not an HDF5 file", "give a trace that emunet run wrote")
+            return h5py.File(path, "r", locking=False)
+        except FileNotFoundError:
+            part = path.with_name(path.name + ".part")
+            fix = f"a run that goes on or was killed left {part}" if part.exists() else ""
+            raise self._error("does not exist", fix) from None
+        except OSError as error:
+            if error.errno:
+                raise self._error(f"cannot be read: {os.strerror(error.errno)}") from None
+            problem = "is cut short" if "truncated" in str(error) else f"cannot be opened: {error}"
+            raise self._error(problem, "copy it again, or run the scenario again") from None
+
+    def _check_schema(self) -> None:
+        found = self._file.attrs.get("schema")
+        if not isinstance(found, str) or not found.startswith("emunet/"):
+            raise self._error(
+                "is HDF5 but not an emunet trace: it has no attribute schema",
+                "give a trace that emunet run wrote",
+            )
+        if found != SCHEMA:
+            raise self._error(
+                f"has the schema {found}; this emunet reads {SCHEMA}",
+                f"use the emunet that wrote it ({self._file.attrs.get('emunet_version')})",
+            )
+
+    def _load_filter(self) -> None:
+        """Make sure that the compression of the columns, one for all, can be read."""
+        if "flows/flow" not in self._file:
+            return
+        filters = self._file["flows/flow"].id.get_create_plist()
+        numbers = [filters.get_filter(i)[0] for i in range(filters.get_nfilters())]
+        if all(h5py.h5z.filter_avail(number) for number in numbers):
+            return
+        try:
+            importlib.import_module("hdf5plugin")
+        except ImportError:
+            problem = "is compressed with a filter that is not installed"
+            raise self._error(problem, "pip install hdf5plugin") from None
+
+    @contextmanager
+    def _reading(self, dataset: str) -> Iterator[None]:
+        try:
+            yield
+        except KeyError:
+            raise self._error(f"has no dataset {dataset}") from None
+        except OSError as error:
+            raise self._error(f"{dataset} is damaged: {error}") from None
+
+    def _error(self, problem: str, fix: str = "") -> InputFileError:
+        return InputFileError(self.name, 0, 0, NO_VALUE, problem, fix)
+
+
+def _python(value: Any) -> Any:
+    """A plain Python value of an attribute."""
+    if isinstance(value, np.ndarray):
+        return [_python(v) for v in value.tolist()]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value.decode() if isinstance(value, bytes) else value

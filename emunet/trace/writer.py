@@ -1,0 +1,353 @@
+"""Writes a run to HDF5 while it goes on.
+
+The file grows as ``PATH.part`` and gets its own name at the end, complete or not. What can be
+lost when the process is killed is what came after the last checkpoint: every few seconds all rows
+so far, and the results so far of messages in flight, are written and flushed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import h5py
+import numpy as np
+
+from emunet.errors import EmunetError, InputFileError, ScenarioError
+from emunet.trace.digest import FLOW_BLOCK
+from emunet.trace.flows import Columns
+from emunet.trace.recorder import Recorder
+from emunet.trace.schema import NOT_KNOWN, Dataset, datasets_of
+
+COMPRESSIONS = ("portable", "fast")
+
+_SMALL_BYTES = 4096
+_CHUNK_BYTES = 1 << 18
+# Checkpoints may take this share of the time at most.
+_CHECKPOINT_SHARE = 1 / 20
+
+
+class _Table:
+    """Columns of one group that grow together; rows wait in memory until they fill a chunk."""
+
+    def __init__(self, datasets: dict[str, h5py.Dataset], chunk: int) -> None:
+        self.n_written = 0
+        self._datasets = datasets
+        self._chunk = chunk
+        self._waiting: list[Columns] = []
+        self._n_waiting = 0
+
+    def append(self, columns: Columns) -> None:
+        self._waiting.append(columns)
+        self._n_waiting += len(next(iter(columns.values())))
+        whole = (self.n_written + self._n_waiting) // self._chunk * self._chunk
+        if whole > self.n_written:
+            self._write(whole - self.n_written)
+
+    def flush(self) -> None:
+        if self._n_waiting:
+            self._write(self._n_waiting)
+
+    def place(self, first: int, columns: Columns) -> None:
+        for name, dataset in self._datasets.items():
+            stop = first + len(columns[name])
+            if dataset.shape[0] < stop:
+                dataset.resize((stop,))
+            dataset[first:stop] = columns[name]
+
+    def resize(self, n_row: int) -> None:
+        """Cut or fill all columns to the same length."""
+        for dataset in self._datasets.values():
+            if dataset.shape[0] != n_row:
+                dataset.resize((n_row,))
+
+    def _write(self, n: int) -> None:
+        stop = self.n_written + n
+        joined = {name: np.concatenate([c[name] for c in self._waiting]) for name in self._datasets}
+        for name, dataset in self._datasets.items():
+            dataset.resize((stop,))
+            dataset[self.n_written : stop] = joined[name][:n]
+        # Only now: an interruption before this line writes the same rows again at the same place.
+        rest = {name: column[n:] for name, column in joined.items()}
+        self.n_written, self._waiting, self._n_waiting = stop, [rest], self._n_waiting - n
+
+
+class TraceWriter(Recorder):
+    """A trace file in the making; use it as a context manager.
+
+    Leaving the ``with`` block gives the file its name: complete if `finish` said so, otherwise
+    marked incomplete with the reason (Ctrl-C: "interrupted"). Nothing is left behind if the
+    scenario or an input file was at fault, if `begin` was never reached, or if the disk refused.
+
+    Parameters
+    ----------
+    path : path-like
+        Final name.
+    compression : {"portable", "fast"}
+        gzip and shuffle, which every HDF5 reads; or bitshuffle and LZ4, about ten times as fast,
+        which needs ``hdf5plugin`` to write and to read.
+    force : bool
+        Replace an existing file.
+    checkpoint_s : float
+        Least wall time between checkpoints.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: str = "portable",
+        force: bool = False,
+        checkpoint_s: float = 5.0,
+    ) -> None:
+        super().__init__()
+        self.path = Path(path)
+        self.part_path = self.path.with_name(self.path.name + ".part")
+        self._filters = _filters(compression)
+        self._force = force
+        self._checkpoint_s = checkpoint_s
+        self._next_checkpoint = time.monotonic() + checkpoint_s
+        self._file: h5py.File | None = None
+        self._tables: dict[str, _Table] = {}
+        self._begun = False
+
+    def __enter__(self) -> TraceWriter:
+        self._check_path()
+        try:
+            # The oldest format: every HDF5 reads it, and opens it after a crash without repair.
+            self._file = h5py.File(
+                self.part_path, "w" if self._force else "x", libver=("earliest", "v110")
+            )
+        except OSError as error:
+            raise EmunetError(f"{self.path}: cannot create the trace: {_reason(error)}") from None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._file is None:
+            return
+        if not self._begun or isinstance(error, (ScenarioError, InputFileError)):
+            self._discard()
+            return
+        with self._writing():
+            if not self.digest:
+                said = "interrupted" if isinstance(error, KeyboardInterrupt) else _said(error)
+                self._flows.finish()
+                self._attributes("", {"complete": False, "reason": said})
+            self.checkpoint()
+            self._file.close()
+        self._file = None
+        self._rename()
+
+    def begin(self, *args: Any, **options: Any) -> None:
+        """See `Recorder.begin`."""
+        with self._writing():
+            super().begin(*args, **options)
+            self.checkpoint()
+        self._begun = True
+
+    def append_messages(self, *args: Any) -> None:
+        """See `Recorder.append_messages`."""
+        with self._writing():
+            super().append_messages(*args)
+
+    def append_rows(self, drained: Mapping[str, np.ndarray]) -> None:
+        """See `Recorder.append_rows`."""
+        with self._writing():
+            super().append_rows(drained)
+            if time.monotonic() >= self._next_checkpoint:
+                self.checkpoint()
+
+    def finish(self, *args: Any, **options: Any) -> list[str]:
+        """See `Recorder.finish`."""
+        with self._writing():
+            return super().finish(*args, **options)
+
+    def checkpoint(self) -> None:
+        """Bring everything so far to the disk, messages in flight included."""
+        with self._writing():
+            began = time.monotonic()
+            for number, columns in self._flows.changed():
+                self._place("flows/results", number * FLOW_BLOCK, columns)
+            n_flow = 0
+            for name, table in self._tables.items():
+                table.flush()
+                n_flow = table.n_written if name == "flows" else n_flow
+                table.resize(n_flow if name == "flows/results" else table.n_written)
+            self._open.flush()
+            now = time.monotonic()
+            self._next_checkpoint = now + max(self._checkpoint_s, (now - began) / _CHECKPOINT_SHARE)
+
+    # files
+
+    def _check_path(self) -> None:
+        directory = self.path.parent
+        if self.path.is_dir():
+            raise EmunetError(
+                f"{self.path}: is a directory; name a file in it, such as {self.path / 'run.h5'}"
+            )
+        if not directory.is_dir():
+            problem = "is not a directory" if directory.exists() else "does not exist"
+            raise EmunetError(f"{self.path}: cannot create the trace: {directory} {problem}")
+        if self._force:
+            return
+        if self.path.exists():
+            raise EmunetError(f"{self.path}: exists already; choose another name or give --force")
+        if self.part_path.exists():
+            raise EmunetError(
+                f"{self.part_path}: another run is writing it, or was killed; "
+                "move it away or give --force"
+            )
+
+    def _rename(self) -> None:
+        if not self._force and self.path.exists():
+            raise EmunetError(
+                f"{self.path}: appeared while the run went on; the trace is in {self.part_path}"
+            )
+        try:
+            os.replace(self.part_path, self.path)
+        except OSError as error:
+            raise EmunetError(
+                f"{self.path}: {_reason(error)}; the trace is in {self.part_path}"
+            ) from None
+
+    def _discard(self) -> None:
+        """Leave nothing behind."""
+        file, self._file = self._file, None
+        self.part_path.unlink(missing_ok=True)
+        if file is None:
+            return
+        # Where the disk refuses, closing fails and the library crashes at exit, because it cannot
+        # write what it still holds: let it write to nowhere.
+        with suppress(OSError, RuntimeError, ValueError):
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, file.id.get_vfd_handle())
+            os.close(nowhere)
+        self._tables.clear()
+        with suppress(OSError, RuntimeError, ValueError):
+            file.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turn what the HDF5 library raises into one clear error, leaving no file."""
+        if self._file is None:
+            raise EmunetError(f"{self.path}: the trace is not open")
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            self._discard()
+            said = f"{self.path}: cannot write the trace: {_reason(error)}; no file was left"
+            raise EmunetError(said) from None
+
+    # HDF5
+
+    @property
+    def _open(self) -> h5py.File:
+        assert self._file is not None
+        return self._file
+
+    def _attributes(self, group: str, values: Mapping[str, Any]) -> None:
+        attributes = self._open.require_group(group or "/").attrs
+        for name, value in values.items():
+            if isinstance(value, Mapping):
+                self._attributes(f"{group}/{name}", value)
+            elif value is not None:
+                attributes[name] = value
+
+    def _texts(self, group: str, name: str, value: str | list[str]) -> None:
+        parent = self._open.require_group(group)
+        if isinstance(value, str):
+            parent.create_dataset(name, data=value, dtype=h5py.string_dtype())
+            return
+        encoded = [text.encode() for text in value]
+        width = max((len(text) for text in encoded), default=0)
+        data = np.array(encoded, dtype=h5py.string_dtype(length=max(1, width)))
+        parent.create_dataset(name, data=data, **self._storage(data))
+
+    def _array(self, group: str, name: str, value: np.ndarray) -> None:
+        dataset = self._open.require_group(group).create_dataset(
+            name, data=value, **self._storage(value)
+        )
+        _describe(dataset, group, name)
+
+    def _table(self, group: str, columns: Sequence[Dataset], chunk: int = 65536) -> None:
+        parent = self._open.require_group("flows" if group == "flows/results" else group)
+        datasets = {}
+        for spec in columns:
+            fill = NOT_KNOWN if group == "flows/results" and spec.dtype != "uint8" else 0
+            datasets[spec.name] = parent.create_dataset(
+                spec.name,
+                (0,),
+                spec.dtype,
+                maxshape=(None,),
+                chunks=(chunk,),
+                fillvalue=fill,
+                **self._filters,
+            )
+            _describe(datasets[spec.name], spec.group, spec.name)
+        self._tables[group] = _Table(datasets, chunk)
+
+    def _append(self, group: str, columns: Columns) -> None:
+        self._tables[group].append(columns)
+
+    def _place(self, group: str, first: int, columns: Columns) -> None:
+        self._tables[group].place(first, columns)
+
+    def _storage(self, value: np.ndarray) -> dict[str, Any]:
+        """How to store a whole array: small ones plainly, others in chunks."""
+        if value.nbytes <= _SMALL_BYTES:
+            return {}
+        rows = max(1, _CHUNK_BYTES * len(value) // value.nbytes)
+        return {"chunks": (min(rows, len(value)), *value.shape[1:]), **self._filters}
+
+
+def _filters(compression: str) -> dict[str, Any]:
+    """Keyword arguments of ``create_dataset``."""
+    if compression == "portable":
+        return {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+    if compression != "fast":
+        raise EmunetError(
+            f'compression "{compression}" is not known (allowed: {", ".join(COMPRESSIONS)})'
+        )
+    try:
+        import hdf5plugin
+    except ImportError:
+        raise EmunetError(
+            'compression "fast" needs hdf5plugin: pip install "emunet[fast]"'
+        ) from None
+    return dict(hdf5plugin.Bitshuffle(cname="lz4"))
+
+
+def _describe(dataset: h5py.Dataset, group: str, name: str) -> None:
+    spec = next(s for s in datasets_of(group) if s.name == name)
+    dataset.attrs["unit"] = spec.unit
+    dataset.attrs["long_name"] = spec.meaning
+    if spec.enum:
+        dataset.attrs["enum"] = list(spec.enum)
+
+
+def _said(error: BaseException | None) -> str:
+    if error is None:
+        return "not finished"
+    first = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def _reason(error: BaseException) -> str:
+    """What the operating system said, without the HDF5 library's wrapping."""
+    if "unable to lock file" in str(error):
+        return "another process is writing it"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    found = re.search(r"errno = (\d+)", str(error))
+    return os.strerror(int(found[1])) if found else str(error)

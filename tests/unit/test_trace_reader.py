@@ -1,0 +1,237 @@
+"""Reading traces: frames that explain themselves, and an error with a name for every file that is
+not one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from trace_world import (
+    NAMES,
+    begin,
+    expected_flows,
+    feed,
+    make_world,
+    make_world_plan,
+    record,
+)
+
+from emunet.errors import InputFileError
+from emunet.trace.memory import MemoryTrace
+from emunet.trace.schema import STATUS_NAMES
+from emunet.trace.tables import TABLES, Tables, open_tables, slowdown
+from emunet.trace.writer import TraceWriter
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.h5"
+
+
+def test_file_and_memory_give_the_same(path: Path) -> None:
+    """Claim: a run without a file has the same tables, meta and Plan as one with; authority: each
+    other."""
+    world = make_world(60)
+    record(TraceWriter(path), world)
+    with open_tables(path) as stored:
+        kept = Tables(record(MemoryTrace(), world, message_cuts=[9], time_cuts_ps=[7_000_000]))
+        for name in (
+            "flows",
+            "ports",
+            "port_classes",
+            "switches",
+            "samples",
+            "packets",
+            "pfc",
+            "unfinished",
+        ):
+            pd.testing.assert_frame_equal(getattr(stored, name), getattr(kept, name))
+        assert stored.meta == kept.meta
+        assert (stored.scenario, stored.tags, stored.totals) == (
+            kept.scenario,
+            kept.tags,
+            world.totals,
+        )
+        assert stored.plan.digest == kept.plan.digest == make_world_plan().digest
+        assert [stored.source.length(t) for t in TABLES] == [kept.source.length(t) for t in TABLES]
+        for name in TABLES:
+            assert set(stored.source.datasets(name)) == set(kept.source.datasets(name))
+
+
+def test_flows_have_names_and_slowdown(path: Path) -> None:
+    """Claim: codes become names, unknown results stay -1, slowdown is FCT over the ideal one."""
+    world = make_world(60)
+    record(TraceWriter(path), world)
+    flows = open_tables(path).flows
+    expected = expected_flows(world)
+    assert list(flows["status"]) == [STATUS_NAMES[i] for i in expected["status"]]
+    assert set(flows["tag"]) == {"poisson", "incast"} and flows["background"].dtype == bool
+    delivered = expected["fct_rx_ps"] >= 0
+    ratio = expected["fct_rx_ps"][delivered] / world.ideal_fct_ps[delivered]
+    np.testing.assert_array_equal(flows["slowdown"][delivered], ratio)
+    assert flows["slowdown"][~delivered].isna().all() and (~delivered).sum() == 2
+    assert (flows.loc[7, ["fct_rx_ps", "fct_ack_ps", "cnps", "marked"]] == -1).all()
+
+
+def test_slowdown_is_never_clamped() -> None:
+    """Claim of the format: a message faster than its ideal shows it; one without an ideal has
+    none."""
+    found = slowdown(np.array([50, 200, -1, 100]), np.array([100, 100, 100, 0]))
+    np.testing.assert_array_equal(found, [0.5, 2.0, np.nan, np.nan])
+
+
+def test_ports_say_where_they_are(path: Path) -> None:
+    """Claim: node, index, peer and role of a port follow from the Plan; authority: the drawing in
+    `trace_world`."""
+    record(TraceWriter(path), make_world(5))
+    run = open_tables(path)
+    roles = ["host"] * 4 + ["last_hop", "last_hop", "fabric"] * 2 + ["fabric", "fabric"]
+    assert list(run.ports["role"]) == roles
+    assert run.ports.loc[9, ["node", "index", "peer"]].tolist() == ["leaf1", 2, "spine0"]
+    assert (run.port_name(9), run.port_name(0)) == ("leaf1:2", "h0:0")
+    assert list(run.switches["name"]) == NAMES[4:] and list(run.switches.index) == [4, 5, 6]
+
+
+def test_head_reads_no_more_than_it_shows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claim: the first rows of a table cost the first rows."""
+    record(TraceWriter(path), make_world(60))
+    run = open_tables(path)
+    asked = []
+    read = run.source.read
+
+    def noting(group: str, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
+        asked.append((group, stop))
+        return read(group, name, start, stop)
+
+    monkeypatch.setattr(run.source, "read", noting)
+    assert len(run.head("packets", 4)) == 4
+    assert {stop for group, stop in asked if group == "packets"} == {4}
+    assert [len(run.head(name, 2)) for name in TABLES] == [2] * 7
+
+
+def test_a_table_not_recorded_is_empty_with_its_columns(path: Path) -> None:
+    """Claim: code that reads a table need not ask first whether it was recorded."""
+    world = make_world(10)
+    with TraceWriter(path) as writer:
+        begin(writer, queues_every_ps=0, packets=False, pfc=False)
+        feed(writer, world)
+    run = open_tables(path)
+    assert list(run.samples.columns) == ["time_ps", "queue_bytes", "port"]
+    for name in ("samples", "packets", "pfc", "unfinished", "ports", "switches", "port_classes"):
+        assert len(getattr(run, name)) == 0
+    assert run.totals == {} and not run.meta["complete"]
+
+
+def test_a_killed_file_is_read_up_to_the_shortest_column(path: Path) -> None:
+    """Claim: columns of unequal length, as a kill leaves them, do not matter."""
+    record(TraceWriter(path), make_world(60))
+    with h5py.File(path, "r+") as f:
+        f["flows/cnps"].resize((41,))
+    assert len(open_tables(path).flows) == 41
+
+
+# files that are no traces
+
+
+def failing(path: Path) -> str:
+    with pytest.raises(InputFileError) as caught:
+        open_tables(path)
+    assert caught.value.exit_code == 3 and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_missing_file(path: Path) -> None:
+    """Claim: the error names the file, and the `.part` file if there is one."""
+    assert failing(path) == f"{path}: does not exist"
+    path.with_name("run.h5.part").write_text("")
+    assert "run.h5.part" in failing(path)
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    """Claim: a directory is an error with the system's words."""
+    assert failing(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize("content", [b"", b"flow,src,dst\n", b"\x89HDF", b"\0" * 4096])
+def test_a_file_that_is_not_hdf5(path: Path, content: bytes) -> None:
+    """Claim: the error says so."""
+    path.write_bytes(content)
+    assert failing(path).startswith(f"{path}: is not an HDF5 file; ")
+
+
+@pytest.mark.parametrize("share", [0.0005, 0.1, 0.5, 0.99])
+def test_a_file_cut_short(path: Path, share: float) -> None:
+    """Claim: a broken copy is told from a trace, wherever it broke."""
+    record(TraceWriter(path), make_world(60))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+    assert f"{path}: is cut short" in failing(path)
+
+
+def test_hdf5_of_others(path: Path) -> None:
+    """Claim: another program's file is refused by its missing schema, a later one by its number."""
+    with h5py.File(path, "w") as f:
+        f["x"] = [1, 2]
+    assert "not an emunet trace" in failing(path)
+    with h5py.File(path, "w") as f:
+        f.attrs["schema"], f.attrs["emunet_version"] = "emunet/9", "7.2"
+    assert failing(path).endswith(
+        "has the schema emunet/9; this emunet reads emunet/1; use the emunet that wrote it (7.2)"
+    )
+
+
+def test_a_damaged_dataset(path: Path) -> None:
+    """Claim: damage within the file names the dataset; authority: bytes overwritten where a chunk
+    lies."""
+    record(TraceWriter(path), make_world(60))
+    with h5py.File(path) as f:
+        chunk = f["packets/time_ps"].id.get_chunk_info(0)
+    with path.open("r+b") as raw:
+        raw.seek(chunk.byte_offset)
+        raw.write(b"\xff" * chunk.size)
+    with pytest.raises(InputFileError, match="/packets/time_ps is damaged"):
+        _ = open_tables(path).packets
+    assert len(open_tables(path).flows) == 60
+
+
+def test_a_missing_dataset(path: Path) -> None:
+    """Claim: a dataset that a trace must have and has not is named."""
+    record(TraceWriter(path), make_world(60))
+    with h5py.File(path, "r+") as f:
+        del f["plan/port_peer"]
+    with pytest.raises(InputFileError, match="has no dataset /plan/port_peer"):
+        _ = open_tables(path).plan
+
+
+def test_the_fast_filter_is_loaded_or_named(path: Path) -> None:
+    """Claim: a file of the fast filter opens without ado where hdf5plugin is installed; elsewhere
+    the error says what to install."""
+    pytest.importorskip("hdf5plugin")
+    record(TraceWriter(path, compression="fast"), make_world(5))
+    code = """
+import sys
+from emunet.trace.tables import open_tables
+print(len(open_tables(sys.argv[1]).flows))
+"""
+    missing = 'import sys; sys.modules["hdf5plugin"] = None' + code
+    root = str(Path(__file__).resolve().parents[2])
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", text, str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": root},
+            timeout=60,
+        )
+        for text in (code, missing)
+    ]
+    assert done[0].stdout == "5\n", done[0].stderr
+    said = f"{path}: is compressed with a filter that is not installed; pip install hdf5plugin"
+    assert done[1].stderr.rstrip().endswith(said)
