@@ -278,7 +278,7 @@ def test_the_defaults_raise_no_warning() -> None:
     [
         (
             {"switch.ecn": "{kmin: 4MB, kmax: 5MB}"},
-            "a single sender is paused at 3.49MB before marking starts at 4MB",
+            "a single sender is paused at 3.488MB before marking starts at 4MB",
         ),
         (
             {"switch.ecn": "{kmin: 1MB, kmax: 20MB}"},
