@@ -140,6 +140,12 @@ class InputFileError(EmunetError):
         return f"{at}: {said}; {self.fix}" if self.fix else f"{at}: {said}"
 
 
+class OutputError(EmunetError):
+    """The file that was named for results cannot be made."""
+
+    exit_code = 2
+
+
 class RunIncomplete(EmunetError):
     """The run ended while flows were unfinished.
 

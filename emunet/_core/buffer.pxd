@@ -6,11 +6,10 @@ passes with them passes in truth; one that fails is repeated after draining the 
 invariant: used_bytes == sum over groups of max(0, bytes - headroom_bytes - reserved)
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t
 
-from emunet._core.port cimport log_pause, pause_send, pfc_row
-from emunet._core.types cimport (EV_RESUME_TX, FAULT_GROUP, FAULT_POOL, FOREVER, N_CLASS, Group, Sim, Switch, Thread,
-                                 check)
+
+from emunet._core.types cimport FAULT_GROUP, FAULT_POOL, Group, Switch, Thread, check
 
 cdef enum:                   # verdicts of admission
     ADMIT = 0
@@ -52,13 +51,15 @@ cdef inline int admission_test(Switch* sw, Group* g, int64_t queue_bytes, int kl
     return ADMIT
 
 
-cdef inline void group_charge(Switch* sw, Group* g, int64_t frame_bytes, int64_t growth_bytes) noexcept nogil:
+cdef inline void group_charge(Switch* sw, Group* g, int64_t frame_bytes,
+                              int64_t growth_bytes) noexcept nogil:
     """Charge an admitted packet; `growth_bytes` as `admission_test` gave it."""
     g.bytes += frame_bytes
     sw.used_bytes += growth_bytes
 
 
-cdef inline bint group_release(Switch* sw, Thread* th, Group* g, int klass, int64_t frame_bytes) noexcept nogil:
+cdef inline bint group_release(Switch* sw, Thread* th, Group* g, int klass,
+                               int64_t frame_bytes) noexcept nogil:
     """Release bytes whose last bit has left; whether the group now leaves XOFF."""
     cdef int64_t reserved = sw.reserved_bytes[klass]
     cdef int64_t before = group_shared(g, reserved), after, taken

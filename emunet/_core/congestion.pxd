@@ -1,18 +1,19 @@
 """Calling a congestion policy: view in, decision out (semantics 4.4)."""
 
-from libc.stdint cimport int64_t, uint32_t, uint8_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 
 from emunet._core.connection cimport TIMER_CC, connection_timer, inflight, payload_before
 from emunet._core.memory cimport heap_push
-from emunet._core.types cimport (FAULT_RATE, FOREVER, N_TIMER, Ctx, Failure, Host, Out, SendHalf, Sim, Thread, check,
+from emunet._core.types cimport (FOREVER, N_TIMER, Ctx, Failure, Host, Out, SendHalf, Sim, Thread,
                                  unlikely)
 
 cdef enum:
     MIN_RATE_BPS = 1000000
 
 
-cdef inline void policy_failed(Sim* sim, Thread* th, Host* h, SendHalf* q, int hook, Ctx* ctx) noexcept nogil:
+cdef inline void policy_failed(Sim* sim, Thread* th, Host* h, SendHalf* q, int hook,
+                               Ctx* ctx) noexcept nogil:
     """Keep the earliest failing call, by time and node; the run stops at the window's end. The hook has restored its state."""
     cdef Failure* f = &th.failure
     if ctx.now_ps < f.time_ps or (ctx.now_ps == f.time_ps and h.node < f.node):

@@ -1,11 +1,11 @@
 """Connections of a host: sender and receiver halves, their bitmaps, their places in ring and pacing heap."""
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport realloc
-from libc.string cimport memset
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+
 
 from emunet._core.memory cimport heap_pop, heap_push, heap_time, table_find, table_remove
-from emunet._core.types cimport (DATA, FOREVER, IDLE, N_CLASS, NIL, PACED, READY, Heap, Host, HostPort, Port, RecvHalf,
+from emunet._core.types cimport (FOREVER, IDLE, NIL, PACED, READY, Host, HostPort, Port, RecvHalf,
                                  SendHalf, Sim, Thread, lowest_bit64)
 
 cdef enum:                   # timers of a connection; docs/semantics.md 2.1
@@ -94,7 +94,7 @@ cdef inline bint may_send(Sim* sim, SendHalf* q) noexcept nogil:
     return inflight(sim, q) < q.window_bytes
 
 
-# ------------------------------------------------------------------------------------------- bitmaps of selective repeat
+# ---------------------------------------------------------------------- bitmaps of selective repeat
 
 cdef inline uint64_t* send_acked(Sim* sim, Host* h, SendHalf* q) noexcept nogil:
     return h.send_bits + <int64_t>(q - h.send) * (2 * (sim.sr_window >> 6))
@@ -123,7 +123,8 @@ cdef inline void bit_clear(Sim* sim, uint64_t* bits, uint32_t psn) noexcept nogi
     bits[i >> 6] &= ~(<uint64_t>1 << (i & 63))
 
 
-cdef inline uint32_t bit_first(Sim* sim, uint64_t* bits, uint32_t start, uint32_t end) noexcept nogil:
+cdef inline uint32_t bit_first(Sim* sim, uint64_t* bits, uint32_t start,
+                               uint32_t end) noexcept nogil:
     """First PSN in [start, end) whose bit is set, `end` if there is none."""
     cdef uint32_t psn = start, i
     cdef uint64_t word
@@ -137,7 +138,7 @@ cdef inline uint32_t bit_first(Sim* sim, uint64_t* bits, uint32_t start, uint32_
     return end
 
 
-# ------------------------------------------------------------------------------------------------ places of a sender half
+# -------------------------------------------------------------------------- places of a sender half
 
 cdef inline void host_port_schedule(Sim* sim, int32_t port, int64_t now_ps) noexcept nogil:
     """Next departure instant of a host's port (semantics 4.1)."""
@@ -182,7 +183,8 @@ cdef inline void paced_push(Sim* sim, Thread* th, Host* h, SendHalf* q) noexcept
     heap_push(th, &sim.host_port[h.port_start + q.port].paced, q.next_send_ps, q.conn, <uint32_t>(q - h.send))
 
 
-cdef inline void send_activate(Sim* sim, Thread* th, Host* h, SendHalf* q, int64_t now_ps) noexcept nogil:
+cdef inline void send_activate(Sim* sim, Thread* th, Host* h, SendHalf* q,
+                               int64_t now_ps) noexcept nogil:
     """A connection may have become able to send."""
     cdef int32_t port = h.port_start + q.port
     cdef int64_t free_ps

@@ -141,6 +141,8 @@ cdef class Engine:
         sim.n_port = plan.n_port
         if sim.n_host >= 1 << 24:
             raise ValueError(f"plan: {sim.n_host} hosts; the engine addresses {(1 << 24) - 1}")
+        if not 0 < plan.mtu_bytes <= 65_000:
+            raise ValueError(f"plan: mtu_bytes {plan.mtu_bytes}; a frame has at most 65,535 bytes")
         if plan.sr_window_packets < 64 or plan.sr_window_packets & (plan.sr_window_packets - 1):
             raise ValueError(f"plan: sr_window_packets {plan.sr_window_packets}; a power of two from 64 is needed")
         sim.mtu_bytes = plan.mtu_bytes

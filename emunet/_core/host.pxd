@@ -4,16 +4,19 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 
 from emunet._core.connection cimport host_port_schedule, may_send, ready_pop, ready_push, send_free
 from emunet._core.memory cimport heap_pop, heap_push, heap_time, link_pop, pool_give
-from emunet._core.port cimport log_packet, log_pause, packet_class, packet_kind, pause_clear, pause_receive
+from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_kind, pause_clear,
+                                pause_receive)
 from emunet._core.receiver cimport recv_data
 from emunet._core.rng cimport tie_before
 from emunet._core.sender cimport host_emit, send_data, send_response, send_timer
-from emunet._core.types cimport (DATA, EV_ARRIVE, EV_PAUSE_RX, EV_RESUME_RX, FAULT_TIME, FOREVER, IDLE, KIND_ARRIVAL,
-                                 KIND_CONTROL, KIND_DEPARTURE, KIND_TIMER, N_CLASS, NIL, Host, HostPort, LinkRx, Packet, Port,
-                                 SendHalf, Sim, Thread, check, highest_bit, unlikely)
+from emunet._core.types cimport (DATA, EV_ARRIVE, EV_PAUSE_RX, EV_RESUME_RX, FAULT_TIME,
+                                 KIND_ARRIVAL, KIND_CONTROL, KIND_DEPARTURE, KIND_TIMER, NIL,
+                                 N_CLASS, Host, HostPort, LinkRx, Packet, Port, SendHalf, Sim,
+                                 Thread, check, highest_bit, unlikely)
 
 
-cdef inline void host_depart(Sim* sim, Thread* th, Host* h, int32_t port, int64_t now_ps) noexcept nogil:
+cdef inline void host_depart(Sim* sim, Thread* th, Host* h, int32_t port,
+                             int64_t now_ps) noexcept nogil:
     """Departure instant of an idle port: pick a packet, if there is one that may go."""
     cdef HostPort* hp = &sim.host_port[port]
     cdef Port* p = &sim.port[port]
@@ -46,7 +49,8 @@ cdef inline void host_depart(Sim* sim, Thread* th, Host* h, int32_t port, int64_
     host_port_schedule(sim, port, now_ps)
 
 
-cdef inline void host_arrive(Sim* sim, Thread* th, Host* h, int32_t local, Packet* packet, int64_t now_ps) noexcept nogil:
+cdef inline void host_arrive(Sim* sim, Thread* th, Host* h, int32_t local, Packet* packet,
+                             int64_t now_ps) noexcept nogil:
     if unlikely(sim.log_on):
         log_packet(sim, th, now_ps, h.node, local, EV_ARRIVE, packet, 0)
     if now_ps > th.activity_ps:
@@ -58,7 +62,8 @@ cdef inline void host_arrive(Sim* sim, Thread* th, Host* h, int32_t local, Packe
         send_response(sim, th, h, packet, now_ps)
 
 
-cdef inline void host_control(Sim* sim, Thread* th, Host* h, int32_t local, Packet* frame, int64_t now_ps) noexcept nogil:
+cdef inline void host_control(Sim* sim, Thread* th, Host* h, int32_t local, Packet* frame,
+                              int64_t now_ps) noexcept nogil:
     """XOFF or XON has arrived."""
     cdef int32_t port = h.port_start + local
     cdef uint8_t klass = packet_class(frame)

@@ -1,11 +1,12 @@
 """Growing arrays: rows, heaps, tables, pools, link rings. A failed allocation sets `no_memory` and changes nothing."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy
+from libc.stdlib cimport free, malloc, realloc
 
-from emunet._core.types cimport (NIL, FOREVER, Heap, LinkRx, LinkTx, Packet, Pool, Rows, Sim, Slot, Table, Thread,
-                                 Timer, check, FAULT_LINK, FAULT_WINDOW, unlikely)
+
+from emunet._core.types cimport (FAULT_LINK, FAULT_WINDOW, FOREVER, NIL, Heap, LinkRx, LinkTx,
+                                 Packet, Pool, Rows, Sim, Slot, Table, Thread, Timer, check,
+                                 unlikely)
 
 
 cdef inline void* rows_add(Thread* th, Rows* rows) noexcept nogil:
@@ -28,7 +29,8 @@ cdef inline bint timer_before(Timer* a, Timer* b) noexcept nogil:
     return a.time_ps < b.time_ps or (a.time_ps == b.time_ps and a.id < b.id)
 
 
-cdef inline void heap_push(Thread* th, Heap* heap, int64_t time_ps, uint64_t id, uint32_t slot) noexcept nogil:
+cdef inline void heap_push(Thread* th, Heap* heap, int64_t time_ps, uint64_t id,
+                           uint32_t slot) noexcept nogil:
     cdef uint32_t i, up, capacity
     cdef Timer* items
     cdef Timer item
@@ -207,7 +209,8 @@ cdef inline bint link_grow(Sim* sim, Thread* th, LinkTx* tx, LinkRx* rx) noexcep
     return True
 
 
-cdef inline void link_push(Sim* sim, Thread* th, uint32_t link, Packet* packet, int64_t arrival_ps) noexcept nogil:
+cdef inline void link_push(Sim* sim, Thread* th, uint32_t link, Packet* packet,
+                           int64_t arrival_ps) noexcept nogil:
     """Put a packet on a link; the receiver sees it from the next window on."""
     cdef LinkTx* tx = &sim.tx[link]
     cdef Packet* place

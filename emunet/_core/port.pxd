@@ -1,10 +1,10 @@
 """What switch ports and host ports share: serialisation, pause frames, the event log."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
 
 from emunet._core.memory cimport link_push, rows_add
-from emunet._core.types cimport (ACK, CNP, DATA, EV_PAUSE_TX, EV_RESUME_TX, FOREVER, NACK, PAUSE, PAUSE_BYTES, SLOT_BYTES, EventRow, Packet,
-                                 PfcRow, Port, PortCold, Sim, Thread)
+from emunet._core.types cimport (FOREVER, PAUSE, PAUSE_BYTES, SLOT_BYTES, EventRow, Packet, PfcRow,
+                                 Port, PortCold, Sim, Thread)
 
 
 cdef inline uint32_t packet_kind(Packet* p) noexcept nogil:
@@ -23,11 +23,13 @@ cdef inline uint32_t packet_dst(Packet* p) noexcept nogil:
     return p.dst_bits & 0xFFFFFF
 
 
-cdef inline uint32_t packet_bits(uint32_t dst, uint32_t kind, uint32_t klass, uint32_t marked) noexcept nogil:
+cdef inline uint32_t packet_bits(uint32_t dst, uint32_t kind, uint32_t klass,
+                                 uint32_t marked) noexcept nogil:
     return dst | (kind << 24) | (klass << 28) | (marked << 31)
 
 
-cdef inline int64_t port_serialise(Port* port, int64_t start_ps, int64_t frame_bytes) noexcept nogil:
+cdef inline int64_t port_serialise(Port* port, int64_t start_ps,
+                                   int64_t frame_bytes) noexcept nogil:
     """Serialisation of a frame that starts at `start_ps`, rounded up, the remainder carried (semantics 1)."""
     cdef int64_t x, ser
     if port.ser_d == 1:
@@ -86,7 +88,8 @@ cdef inline void log_pause(Sim* sim, Thread* th, int64_t time_ps, int32_t node, 
     row.pad = 0
 
 
-cdef inline void pfc_row(Thread* th, int64_t time_ps, int32_t port, uint8_t klass, uint8_t on) noexcept nogil:
+cdef inline void pfc_row(Thread* th, int64_t time_ps, int32_t port, uint8_t klass,
+                         uint8_t on) noexcept nogil:
     cdef PfcRow* row = <PfcRow*>rows_add(th, &th.pfc)
     if row == NULL:
         return
@@ -97,7 +100,8 @@ cdef inline void pfc_row(Thread* th, int64_t time_ps, int32_t port, uint8_t klas
     row.pad = 0
 
 
-cdef inline void pause_send(Sim* sim, Thread* th, int32_t port, uint8_t klass, bint on, int64_t now_ps) noexcept nogil:
+cdef inline void pause_send(Sim* sim, Thread* th, int32_t port, uint8_t klass, bint on,
+                            int64_t now_ps) noexcept nogil:
     """Put XOFF or XON on a port that has been drained up to now: after the frame in transmission, before all data."""
     cdef Port* p = &sim.port[port]
     cdef PortCold* cold = &sim.cold[port]
@@ -123,7 +127,8 @@ cdef inline void pause_send(Sim* sim, Thread* th, int32_t port, uint8_t klass, b
         th.totals.resume_frames += 1
 
 
-cdef inline bint pause_receive(Sim* sim, int32_t port, uint8_t klass, bint on, int64_t now_ps) noexcept nogil:
+cdef inline bint pause_receive(Sim* sim, int32_t port, uint8_t klass, bint on,
+                               int64_t now_ps) noexcept nogil:
     """Note XOFF or XON at a port that has been drained up to now; whether the class's pause has begun or ended."""
     cdef Port* p = &sim.port[port]
     cdef PortCold* cold = &sim.cold[port]

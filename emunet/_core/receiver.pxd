@@ -1,12 +1,13 @@
 """Receiver half of a connection: acceptance, ACK, NACK, CNP (semantics 4.2)."""
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
-from emunet._core.connection cimport bit_clear, bit_get, bit_set, host_port_schedule, psn_expand, recv_find, recv_forget, recv_seen
+from emunet._core.connection cimport (bit_clear, bit_get, bit_set, host_port_schedule, psn_expand,
+                                      recv_find, recv_forget, recv_seen)
 from emunet._core.memory cimport pool_take, rows_add
 from emunet._core.port cimport packet_bits, packet_marked
-from emunet._core.types cimport (ACK, ACK_BYTES, CNP, CNP_BYTES, NACK, NIL, FlowRow, Host, HostPort, Packet, RecvHalf, Sim,
-                                 Slot, Thread, unlikely)
+from emunet._core.types cimport (ACK, ACK_BYTES, CNP, CNP_BYTES, NACK, NIL, FlowRow, Host,
+                                 HostPort, Packet, RecvHalf, Sim, Thread, unlikely)
 
 cdef enum:
     NO_PSN = 65535
@@ -122,7 +123,8 @@ cdef inline void recv_sr(Sim* sim, Thread* th, Host* h, RecvHalf* r, Packet* dat
         response_queue(sim, th, h, r, data, ACK, psn - r.epsn if psn >= r.epsn else NO_PSN, now_ps)
 
 
-cdef inline void recv_data(Sim* sim, Thread* th, Host* h, Packet* data, int64_t now_ps) noexcept nogil:
+cdef inline void recv_data(Sim* sim, Thread* th, Host* h, Packet* data,
+                           int64_t now_ps) noexcept nogil:
     """A data packet has reached its host."""
     cdef RecvHalf* r
     cdef uint32_t psn

@@ -20,7 +20,8 @@ cdef inline uint64_t draw(uint64_t key, uint64_t a, uint64_t b) noexcept nogil:
     return mix64(mix64(key ^ a) + b * GOLDEN)
 
 
-cdef inline bint tie_before(Sim* sim, int64_t node, int64_t time_ps, int64_t a, int64_t b) noexcept nogil:
+cdef inline bint tie_before(Sim* sim, int64_t node, int64_t time_ps, int64_t a,
+                            int64_t b) noexcept nogil:
     """Whether port a of a node goes before its port b at one instant."""
     cdef uint64_t base, x, y
     if not sim.ties_by_port:

@@ -8,9 +8,9 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 from emunet._core.memory cimport rows_add
-from emunet._core.types cimport (FOREVER, N_CLASS, Group, Heap, Host, HostPort, LinkRx, LinkTx, Packet, Pool, Port, PortCold,
-                                 Queue, RecvHalf, Rows, SendHalf, Sim, Slot, Switch, Table, Thread, Timer, Totals,
-                                 UnfinishedRow)
+from emunet._core.types cimport (N_CLASS, Group, Heap, Host, HostPort, LinkRx, LinkTx, Packet,
+                                 Port, PortCold, Queue, RecvHalf, SendHalf, Sim, Slot, Switch,
+                                 Table, Thread, Timer, Totals, UnfinishedRow)
 
 
 cdef struct Stream:
@@ -106,7 +106,8 @@ cdef inline void exchange_link(Stream* s, LinkTx* tx, LinkRx* rx) noexcept nogil
         exchange(s, &rx.ring[(rx.head + i) & rx.mask], sizeof(Packet))
 
 
-cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own, int n_own) noexcept nogil:
+cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
+                              int n_own) noexcept nogil:
     """All that changes while a simulation runs."""
     cdef int32_t i, first = sim.node_port_start[sim.n_host]
     cdef int64_t n_failed = th.failed.n

@@ -1,22 +1,25 @@
 """Sender half of a connection: sending, acknowledgement, loss, timeout (semantics 4.1, 4.3)."""
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 from emunet._core.congestion cimport policy_call
-from emunet._core.connection cimport (TIMER_CC, TIMER_RTO, TIMER_START, bit_clear, bit_first, bit_get, bit_set,
-                                      connection_timer, host_port_schedule, inflight, may_send, paced_push, payload_before,
-                                      payload_of, psn_expand, ready_push, send_acked, send_activate, send_find, send_free,
+from emunet._core.connection cimport (TIMER_CC, TIMER_RTO, TIMER_START, bit_clear, bit_first,
+                                      bit_get, bit_set, connection_timer, inflight, may_send,
+                                      paced_push, payload_before, payload_of, psn_expand,
+                                      ready_push, send_acked, send_activate, send_find, send_free,
                                       send_marked)
 from emunet._core.memory cimport heap_push, link_push, rows_add, table_remove
 from emunet._core.port cimport log_packet, packet_bits, packet_kind, packet_marked, port_serialise
 from emunet._core.rng cimport draw
-from emunet._core.types cimport (CAUSE_NACK, CAUSE_REORDER, CAUSE_TIMEOUT, CNP, DATA, EV_DEPART, FAULT_PSN, FLAG_LAST,
-                                 FLAG_RTX, FOREVER, HOOK_ACK, HOOK_CNP, HOOK_LOSS, HOOK_START, HOOK_TIMER, IDLE, NACK, NIL,
-                                 SLOT_BYTES, FlowRow, Host, Packet, Port, Release, SendHalf, Sim, Thread,
-                                 UnfinishedRow, WAIT_FAILED, check, unlikely)
+from emunet._core.types cimport (CAUSE_NACK, CAUSE_REORDER, CAUSE_TIMEOUT, CNP, DATA, EV_DEPART,
+                                 FAULT_PSN, FLAG_LAST, FLAG_RTX, FOREVER, HOOK_ACK, HOOK_CNP,
+                                 HOOK_LOSS, HOOK_START, HOOK_TIMER, IDLE, NACK, NIL, SLOT_BYTES,
+                                 WAIT_FAILED, FlowRow, Host, Packet, Port, Release, SendHalf, Sim,
+                                 Thread, UnfinishedRow, check, unlikely)
 
 
-cdef inline void host_emit(Sim* sim, Thread* th, Host* h, int32_t port, Packet* packet, int64_t start_ps) noexcept nogil:
+cdef inline void host_emit(Sim* sim, Thread* th, Host* h, int32_t port, Packet* packet,
+                           int64_t start_ps) noexcept nogil:
     """Start a packet's transmission on an idle host port."""
     cdef Port* p = &sim.port[port]
     if unlikely(sim.log_on):
@@ -43,7 +46,8 @@ cdef inline uint32_t frame_bytes(int64_t payload_bytes, bint first) noexcept nog
     return <uint32_t>(n if n > 64 else 64)
 
 
-cdef inline void send_data(Sim* sim, Thread* th, Host* h, SendHalf* q, int64_t now_ps) noexcept nogil:
+cdef inline void send_data(Sim* sim, Thread* th, Host* h, SendHalf* q,
+                           int64_t now_ps) noexcept nogil:
     """Put the connection's next data packet on the wire and find its next place."""
     cdef int32_t port = h.port_start + q.port
     cdef uint32_t psn = q.next
@@ -107,7 +111,8 @@ cdef inline void flow_failed(Sim* sim, Thread* th, Host* h, SendHalf* q) noexcep
     row.wait = WAIT_FAILED
 
 
-cdef inline void send_leave(Sim* sim, Thread* th, Host* h, SendHalf* q, int32_t kind, int64_t now_ps) noexcept nogil:
+cdef inline void send_leave(Sim* sim, Thread* th, Host* h, SendHalf* q, int32_t kind,
+                            int64_t now_ps) noexcept nogil:
     """Finished or failed: write the row, leave the table, let the receiver half go `linger` later."""
     cdef FlowRow* row = <FlowRow*>rows_add(th, &th.flows)
     cdef Release* release = <Release*>rows_add(th, &th.releases)
@@ -141,7 +146,7 @@ cdef inline void send_leave(Sim* sim, Thread* th, Host* h, SendHalf* q, int32_t 
         send_free(h, q)
 
 
-# ----------------------------------------------------------------------------------------------------- acknowledgements
+# --------------------------------------------------------------------------------- acknowledgements
 
 cdef inline int64_t ack_gbn(Sim* sim, SendHalf* q, uint32_t e) noexcept nogil:
     """Cumulative acknowledgement up to e; newly acknowledged payload."""
@@ -217,7 +222,8 @@ cdef inline bint loss_by_order(Sim* sim, Host* h, SendHalf* q) noexcept nogil:
     return lost
 
 
-cdef inline void send_response(Sim* sim, Thread* th, Host* h, Packet* response, int64_t now_ps) noexcept nogil:
+cdef inline void send_response(Sim* sim, Thread* th, Host* h, Packet* response,
+                               int64_t now_ps) noexcept nogil:
     """An ACK, NACK or CNP has reached the sender."""
     cdef SendHalf* q = send_find(h, response.conn)
     cdef uint32_t kind = packet_kind(response), e
@@ -257,9 +263,10 @@ cdef inline void send_response(Sim* sim, Thread* th, Host* h, Packet* response, 
     send_activate(sim, th, h, q, now_ps)
 
 
-# ---------------------------------------------------------------------------------------------------------------- timers
+# ------------------------------------------------------------------------------------------- timers
 
-cdef inline void send_timeout(Sim* sim, Thread* th, Host* h, SendHalf* q, int64_t now_ps) noexcept nogil:
+cdef inline void send_timeout(Sim* sim, Thread* th, Host* h, SendHalf* q,
+                              int64_t now_ps) noexcept nogil:
     """The listed retransmission timer: follow the deadline, or act on it."""
     cdef uint32_t psn
     q.rto_listed = 0
@@ -290,7 +297,8 @@ cdef inline void send_timeout(Sim* sim, Thread* th, Host* h, SendHalf* q, int64_
     send_activate(sim, th, h, q, now_ps)
 
 
-cdef inline void send_timer(Sim* sim, Thread* th, Host* h, uint32_t conn, int number, int64_t now_ps) noexcept nogil:
+cdef inline void send_timer(Sim* sim, Thread* th, Host* h, uint32_t conn, int number,
+                            int64_t now_ps) noexcept nogil:
     """A timer of a connection; one whose connection is gone, or that was set anew, does nothing."""
     cdef SendHalf* q = send_find(h, conn)
     cdef int k

@@ -2,15 +2,16 @@
 
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from emunet._core.connection cimport TIMER_CC, TIMER_RTO, TIMER_START
 from emunet._core.host cimport host_window
 from emunet._core.memory cimport heap_push, table_find
 from emunet._core.switch cimport port_due, port_sampled, switch_window
-from emunet._core.types cimport (EventRow, Failure, FlowRow, FOREVER, Heap, Host, LinkRx, LinkTx, N_CLASS, NIL, PfcRow, Pool, QueueRow,
-                                 RecvHalf, Release, Rows, SendHalf, Sim, Switch, Table, Thread, Timer, UnfinishedRow)
+from emunet._core.types cimport (FOREVER, NIL, N_CLASS, EventRow, FlowRow, Host, LinkRx, LinkTx,
+                                 PfcRow, QueueRow, RecvHalf, Release, SendHalf, Sim, Switch, Table,
+                                 Thread, Timer, UnfinishedRow)
 
 cdef enum:
     NODES_PER_BLOCK = 64
@@ -75,7 +76,7 @@ cdef inline void sim_close(Sim* sim) noexcept nogil:
         free(sim.tx[i].ring)
 
 
-# --------------------------------------------------------------------------------------------------- halves of connections
+# ---------------------------------------------------------------------------- halves of connections
 
 cdef inline SendHalf* send_new(Sim* sim, Host* h) noexcept nogil:
     """A cleared sender half; NULL without memory. Only between windows."""
@@ -144,7 +145,7 @@ cdef inline RecvHalf* recv_new(Sim* sim, Host* h) noexcept nogil:
     return r
 
 
-# -------------------------------------------------------------------------------------------------------------- windows
+# ------------------------------------------------------------------------------------------ windows
 
 cdef inline void node_due(Sim* sim, int32_t node, int64_t time_ps) noexcept nogil:
     """A node has work at a time. Only between windows."""
@@ -198,7 +199,8 @@ cdef inline void node_window(Sim* sim, Thread* th, int32_t node) noexcept nogil:
         sim.due_ps[node] = switch_window(sim, th, &sim.switches[node - sim.n_host], sim.due_ps[node])
 
 
-cdef inline void window_run(Sim* sim, Thread* threads, int n_thread, int32_t* active, int32_t n_active) noexcept nogil:
+cdef inline void window_run(Sim* sim, Thread* threads, int n_thread, int32_t* active,
+                            int32_t n_active) noexcept nogil:
     """One window: nodes one after another, or shared among threads."""
     cdef int32_t i
     if n_thread == 1 or n_active < 2 * n_thread:
@@ -229,7 +231,8 @@ cdef inline void link_publish(Sim* sim, uint32_t link) noexcept nogil:
             sim.switches[node - sim.n_host].n_control += fresh
 
 
-cdef inline void window_edge(Sim* sim, Thread* threads, int n_thread, int32_t* active, int32_t n_active) noexcept nogil:
+cdef inline void window_edge(Sim* sim, Thread* threads, int n_thread, int32_t* active,
+                             int32_t n_active) noexcept nogil:
     """After all nodes: next work of each, links made visible, receiver halves told to go."""
     cdef int32_t i, t, block = -1
     cdef int64_t k
@@ -253,7 +256,7 @@ cdef inline void window_edge(Sim* sim, Thread* threads, int n_thread, int32_t* a
         th.retired.n = 0
 
 
-# --------------------------------------------------------------------------------------------------------------- the end
+# ------------------------------------------------------------------------------------------ the end
 
 cdef inline bint host_timer_live(Sim* sim, Host* h, Timer* timer, bint control) noexcept nogil:
     """Whether a listed timer will do something; `control`: pause expiries count."""

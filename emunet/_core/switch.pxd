@@ -5,23 +5,27 @@ byte whose last bit has left, strictly before t: no packet can have joined in be
 departures events, so that XON is sent in time.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport realloc
 
-from emunet._core.buffer cimport (ADMIT, ADMIT_XOFF, HEADROOM, HEADROOM_XOFF, REJECT, admission_test, group_charge,
-                                  group_release)
-from emunet._core.memory cimport heap_pop, heap_push, heap_time, link_pop, link_push, pool_give, pool_take, rows_add
-from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_dst, packet_kind, pause_clear,
-                                pause_receive, pause_send, pfc_row, port_serialise)
+from emunet._core.buffer cimport (ADMIT, ADMIT_XOFF, HEADROOM_XOFF, REJECT, admission_test,
+                                  group_charge, group_release)
+from emunet._core.memory cimport (heap_pop, heap_push, heap_time, link_pop, link_push, pool_give,
+                                  pool_take, rows_add)
+from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_dst, packet_kind,
+                                pause_clear, pause_receive, pause_send, pfc_row, port_serialise)
 from emunet._core.rng cimport choose, draw, tie_before
-from emunet._core.types cimport (DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK, EV_PAUSE_RX, EV_PAUSE_TX, EV_RESUME_RX,
-                                 EV_RESUME_TX, FAULT_PORT, FAULT_QUEUE, FAULT_ROUTE, FAULT_TIME, FOREVER, KIND_ARRIVAL,
-                                 KIND_CONTROL, KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER, N_CLASS, NIL, ROUTE_BLOCK,
-                                 ROUTE_LOCAL, ROUTE_TABLE, Due, Group, LinkRx, Packet, Port, PortCold, Queue, QueueRow, Route, Sim,
-                                 Slot, Switch, Thread, check, highest_bit, prefetch, unlikely)
+from emunet._core.types cimport (DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK, EV_PAUSE_RX,
+                                 EV_PAUSE_TX, EV_RESUME_RX, EV_RESUME_TX, FAULT_PORT, FAULT_QUEUE,
+                                 FAULT_ROUTE, FAULT_TIME, FOREVER, KIND_ARRIVAL, KIND_CONTROL,
+                                 KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER, NIL, N_CLASS,
+                                 ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_TABLE, Due, Group, LinkRx, Packet,
+                                 Port, PortCold, Queue, QueueRow, Route, Sim, Slot, Switch, Thread,
+                                 check, highest_bit, prefetch, unlikely)
 
 
-cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst, uint32_t key) noexcept nogil:
+cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
+                               uint32_t key) noexcept nogil:
     """Local out-port towards a host: the only one, or the hash's choice among equals."""
     cdef int32_t first, n, group, entry
     cdef uint32_t offset
@@ -53,7 +57,7 @@ cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
     return 0
 
 
-# ---------------------------------------------------------------------------------------------- event heap of one window
+# ------------------------------------------------------------------------- event heap of one window
 
 cdef inline bint due_before(Sim* sim, int32_t node, Due* a, Due* b) noexcept nogil:
     if a.time_ps != b.time_ps:
@@ -63,7 +67,8 @@ cdef inline bint due_before(Sim* sim, int32_t node, Due* a, Due* b) noexcept nog
     return tie_before(sim, node, a.time_ps, a.port, b.port)
 
 
-cdef inline void due_push(Sim* sim, Thread* th, int32_t node, int64_t time_ps, int32_t kind, int32_t port) noexcept nogil:
+cdef inline void due_push(Sim* sim, Thread* th, int32_t node, int64_t time_ps, int32_t kind,
+                          int32_t port) noexcept nogil:
     cdef int32_t i = th.heap_n, up
     cdef Due item
     cdef Due* heap
@@ -111,7 +116,7 @@ cdef inline void due_pop(Sim* sim, Thread* th, int32_t node) noexcept nogil:
         due_sink(sim, th, node, th.heap[th.heap_n])
 
 
-# ------------------------------------------------------------------------------------------------------------ departures
+# --------------------------------------------------------------------------------------- departures
 
 cdef inline int64_t port_due(Port* p) noexcept nogil:
     """Next thing that happens at a port by itself."""
@@ -133,7 +138,8 @@ cdef inline void port_wake(Port* p, int64_t now_ps) noexcept nogil:
         p.next_start_ps = now_ps if now_ps > p.busy_until_ps else p.busy_until_ps
 
 
-cdef inline void group_xon(Sim* sim, Thread* th, Switch* sw, int32_t local, uint8_t klass, int64_t now_ps) noexcept nogil:
+cdef inline void group_xon(Sim* sim, Thread* th, Switch* sw, int32_t local, uint8_t klass,
+                           int64_t now_ps) noexcept nogil:
     """Leave XOFF and say so; `local` is the in-port of the group."""
     cdef int32_t port = sw.port_start + local
     cdef Group* g = &sim.group[port * N_CLASS + klass]
@@ -221,7 +227,8 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
     pool_give(&sw.pool, index)
 
 
-cdef inline void port_drain(Sim* sim, Thread* th, Switch* sw, int32_t local, int64_t now_ps) noexcept nogil:
+cdef inline void port_drain(Sim* sim, Thread* th, Switch* sw, int32_t local,
+                            int64_t now_ps) noexcept nogil:
     """Commit every departure that starts, release every byte whose last bit has left, strictly before now."""
     cdef Port* p = &sim.port[sw.port_start + local]
     while True:
@@ -243,7 +250,8 @@ cdef inline void switch_drain(Sim* sim, Thread* th, Switch* sw, int64_t now_ps) 
             port_drain(sim, th, sw, i, now_ps)
 
 
-cdef inline void port_event(Sim* sim, Thread* th, Switch* sw, int32_t local, int64_t now_ps) noexcept nogil:
+cdef inline void port_event(Sim* sim, Thread* th, Switch* sw, int32_t local,
+                            int64_t now_ps) noexcept nogil:
     """End of a transmission and start of the next, as an event (a listed one may be out of date)."""
     cdef Port* p = &sim.port[sw.port_start + local]
     if p.tx_end_ps == now_ps:
@@ -254,13 +262,14 @@ cdef inline void port_event(Sim* sim, Thread* th, Switch* sw, int32_t local, int
         port_watch(sim, th, sw, local)
 
 
-# -------------------------------------------------------------------------------------------------------------- arrivals
+# ----------------------------------------------------------------------------------------- arrivals
 
 cdef inline uint64_t switch_timer_id(int32_t local, int32_t klass, int32_t refresh) noexcept nogil:
     return (<uint64_t>local * N_CLASS + klass) * 2 + refresh
 
 
-cdef inline void group_xoff(Sim* sim, Thread* th, Switch* sw, int32_t local, uint8_t klass, int64_t now_ps) noexcept nogil:
+cdef inline void group_xoff(Sim* sim, Thread* th, Switch* sw, int32_t local, uint8_t klass,
+                            int64_t now_ps) noexcept nogil:
     """Enter XOFF and say so; from the first group on, departures are events."""
     cdef int32_t port = sw.port_start + local, i
     cdef Group* g = &sim.group[port * N_CLASS + klass]
@@ -318,7 +327,8 @@ cdef inline bint admit_hard(Sim* sim, Thread* th, Switch* sw, int32_t local, Pac
     return fits
 
 
-cdef inline void watermark_groups(Sim* sim, Thread* th, Switch* sw, Group* g, int64_t now_ps) noexcept nogil:
+cdef inline void watermark_groups(Sim* sim, Thread* th, Switch* sw, Group* g,
+                                  int64_t now_ps) noexcept nogil:
     """Exact maxima of group and pool: look exactly only when the stale value beats the record."""
     if g.bytes - g.headroom_bytes > g.watermark_bytes or sw.used_bytes > sw.pool_watermark_bytes:
         switch_drain(sim, th, sw, now_ps)
@@ -392,7 +402,7 @@ cdef inline void switch_arrive(Sim* sim, Thread* th, Switch* sw, int32_t local, 
     queue_join(sim, th, sw, out, klass, packet, local, now_ps)
 
 
-# -------------------------------------------------------------------------------------------- link control, timers, samples
+# -------------------------------------------------------------------- link control, timers, samples
 
 cdef inline void switch_control(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* frame,
                                 int64_t now_ps) noexcept nogil:
@@ -411,7 +421,8 @@ cdef inline void switch_control(Sim* sim, Thread* th, Switch* sw, int32_t local,
         port_watch(sim, th, sw, local)
 
 
-cdef inline void switch_timer(Sim* sim, Thread* th, Switch* sw, uint64_t id, int64_t now_ps) noexcept nogil:
+cdef inline void switch_timer(Sim* sim, Thread* th, Switch* sw, uint64_t id,
+                              int64_t now_ps) noexcept nogil:
     """Pause expiry or XOFF refresh; one that has been overtaken by events does nothing."""
     cdef int32_t local = <int32_t>(id >> 1) // N_CLASS
     cdef uint8_t klass = (id >> 1) & 7
@@ -462,7 +473,7 @@ cdef inline void switch_sample(Sim* sim, Thread* th, Switch* sw, int64_t now_ps)
             sim.cold[port].sampled_bytes = sim.port[port].egress_bytes
 
 
-# ----------------------------------------------------------------------------------------------------------------- window
+# ------------------------------------------------------------------------------------------- window
 
 cdef inline void switch_begin(Sim* sim, Thread* th, Switch* sw) noexcept nogil:
     """List the heads of all sources that are due in this window."""
@@ -552,7 +563,8 @@ cdef inline int64_t sample_due(Sim* sim, Switch* sw, int64_t from_ps) noexcept n
     return k
 
 
-cdef inline int64_t switch_window(Sim* sim, Thread* th, Switch* sw, int64_t start_ps) noexcept nogil:
+cdef inline int64_t switch_window(Sim* sim, Thread* th, Switch* sw,
+                                  int64_t start_ps) noexcept nogil:
     """Handle all that is due at a switch before the window's end; its next work."""
     cdef Due top
     cdef int64_t now = start_ps

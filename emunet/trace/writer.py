@@ -19,7 +19,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from emunet.errors import EmunetError, InputFileError, ScenarioError
+from emunet.errors import EmunetError, InputFileError, OutputError, ScenarioError
 from emunet.trace.digest import FLOW_BLOCK
 from emunet.trace.flows import Columns
 from emunet.trace.recorder import Recorder
@@ -125,7 +125,7 @@ class TraceWriter(Recorder):
                 self.part_path, "w" if self._force else "x", libver=("earliest", "v110")
             )
         except OSError as error:
-            raise EmunetError(f"{self.path}: cannot create the trace: {_reason(error)}") from None
+            raise OutputError(f"{self.path}: cannot create the trace: {_reason(error)}") from None
         return self
 
     def __exit__(
@@ -193,18 +193,18 @@ class TraceWriter(Recorder):
     def _check_path(self) -> None:
         directory = self.path.parent
         if self.path.is_dir():
-            raise EmunetError(
+            raise OutputError(
                 f"{self.path}: is a directory; name a file in it, such as {self.path / 'run.h5'}"
             )
         if not directory.is_dir():
             problem = "is not a directory" if directory.exists() else "does not exist"
-            raise EmunetError(f"{self.path}: cannot create the trace: {directory} {problem}")
+            raise OutputError(f"{self.path}: cannot create the trace: {directory} {problem}")
         if self._force:
             return
         if self.path.exists():
-            raise EmunetError(f"{self.path}: exists already; choose another name or give --force")
+            raise OutputError(f"{self.path}: exists already; choose another name or give --force")
         if self.part_path.exists():
-            raise EmunetError(
+            raise OutputError(
                 f"{self.part_path}: another run is writing it, or was killed; "
                 "move it away or give --force"
             )

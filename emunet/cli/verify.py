@@ -1,0 +1,44 @@
+"""``emunet verify``: is a trace what its scenario gives?"""
+
+from __future__ import annotations
+
+import click
+
+from emunet.cli.failures import DIFFERENT, OK
+from emunet.cli.options import json_option, quiet_option
+
+
+@click.command(name="verify")
+@click.argument("trace", type=click.Path())
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Threads of the engine.",
+)
+@click.option("--no-run", is_flag=True, help="Check the books of the file only.")
+@json_option
+@quiet_option
+def command(trace: str, threads: int, no_run: bool, as_json: bool, quiet: bool) -> int:
+    """Check that a trace's books balance, then run its scenario again and compare the digests.
+
+    Exit code 5 if the results differ or the books do not balance.
+    """
+    from emunet import progress
+    from emunet.cli.output import print_json
+    from emunet.verify import verify
+
+    found = verify(trace, threads=threads, again=not no_run, progress=progress.for_terminal(quiet))
+    if as_json:
+        print_json(
+            {
+                "ok": found.ok,
+                "digest": found.digest,
+                "digest_again": found.digest_again,
+                "problems": found.problems,
+            }
+        )
+    elif not quiet or not found.ok:
+        print("\n".join(found.lines()))
+    return OK if found.ok else DIFFERENT

@@ -1,0 +1,190 @@
+"""Checks of a finished run: its books balance, and a second run gives the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emunet.trace.schema import STATUS_DELIVERED, STATUS_FAILED, STATUS_FINISHED
+
+if TYPE_CHECKING:
+    from emunet.progress import Progress
+    from emunet.trace.tables import Tables
+
+
+@dataclass
+class Verification:
+    """What `verify` found.
+
+    Attributes
+    ----------
+    digest, digest_again : str
+        Of the file, and of the run made now; the latter is empty if there was none.
+    problems : list of str
+        One line each; empty if all is well.
+    """
+
+    digest: str
+    digest_again: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing was found wrong."""
+        return not self.problems
+
+    def lines(self) -> list[str]:
+        """The finding as text."""
+        if self.problems:
+            return self.problems
+        said = ["the books balance"]
+        if self.digest_again:
+            said.append(f"running it again gives the same results: {self.digest_again}")
+        return said
+
+
+def verify(
+    path: str | Path,
+    *,
+    threads: int = 1,
+    again: bool = True,
+    progress: Progress | None = None,
+) -> Verification:
+    """Check a trace from the file alone, then run its scenario again and compare the digests.
+
+    Parameters
+    ----------
+    path : path
+        Trace file.
+    threads : int
+        Threads of the second run.
+    again : bool
+        Whether to run the scenario again. A run that was broken off cannot be compared.
+    progress : Progress, optional
+        Of the second run.
+
+    Raises
+    ------
+    InputFileError
+        Not a trace, or cut short.
+    """
+    from emunet.trace.tables import open_tables
+
+    with open_tables(path) as tables:
+        found = Verification(tables.digest, problems=books(tables))
+        if not tables.meta.get("complete"):
+            found.problems.append(f"the run was broken off: {tables.meta.get('reason')}")
+        elif again:
+            _compare(tables, found, threads, progress)
+    return found
+
+
+def _compare(tables: Tables, found: Verification, threads: int, progress: Progress | None) -> None:
+    """Run the scenario of a trace again and note which parts of the results differ."""
+    from emunet.run import run
+    from emunet.scenario import parse_scenario
+
+    base_dir = Path(str(tables.meta.get("base_dir", ".")))
+    scenario = parse_scenario(tables.scenario, base_dir=base_dir, name=tables.name)
+    result = run(scenario, threads=threads, progress=progress)
+    found.digest_again = result.digest
+    if result.digest == tables.digest:
+        return
+    found.problems.append(f"the results differ: digest {tables.digest}, now {result.digest}")
+    if result.meta["plan_digest"] != tables.meta["plan_digest"]:
+        found.problems.append(
+            "the Plan differs, too: another version of emunet, or an input file has changed"
+        )
+    parts = sorted(name for name in result.meta if name.startswith("digest_"))
+    different = [
+        name.removeprefix("digest_") for name in parts if result.meta[name] != tables.meta.get(name)
+    ]
+    found.problems.append(f"parts that differ: {', '.join(different)}")
+
+
+def books(tables: Tables) -> list[str]:
+    """Laws that a trace breaks, from the file alone: totals against totals, ports and flows."""
+    totals = tables.totals
+    if not totals:
+        return ["the file has no totals: the run was killed"]
+    return [*conservation(totals), *_port_books(tables, totals), *_flow_books(tables, totals)]
+
+
+def conservation(totals: Mapping[str, int]) -> list[str]:
+    """Laws that the totals of a run break.
+
+    Every packet that was sent has been delivered or dropped, is on a link, or waits in a queue.
+    """
+    sent = sum(totals[f"{kind}_packets"] for kind in ("data", "ack", "nack", "cnp"))
+    found = sum(
+        totals[f"{place}_packets"] for place in ("delivered", "dropped", "in_flight", "queued")
+    )
+    broken = []
+    if sent != found:
+        broken.append(f"{sent} packets sent, but {found} delivered, dropped, in flight or queued")
+    for part, whole in (
+        ("dropped_lossless_packets", "dropped_packets"),
+        ("retransmitted_packets", "data_packets"),
+        ("flows_finished", "flows_delivered"),
+        ("flows_delivered", "flows_submitted"),
+    ):
+        if totals[part] > totals[whole]:
+            broken.append(f"{part} is {totals[part]}, more than {whole}, {totals[whole]}")
+    broken += [f"{name} is negative: {value}" for name, value in totals.items() if value < 0]
+    return broken
+
+
+def _port_books(tables: Tables, totals: Mapping[str, int]) -> list[str]:
+    """The ports' counters add up to the totals, and no watermark exceeds the buffer."""
+    sums = {
+        "tx_packets": "packet_hops",
+        "dropped_packets": "dropped_packets",
+        "dropped_lossless_packets": "dropped_lossless_packets",
+        "marked_packets": "marked_packets",
+        "pause_tx": "pause_frames",
+        "resume_tx": "resume_frames",
+        "paused_ps": "paused_ps",
+    }
+    columns = tables.columns("ports", *sums, "watermark_bytes")
+    broken = []
+    for column, total in sums.items():
+        counted = int(columns[column].sum())
+        if counted != totals[total]:
+            broken.append(
+                f"ports: {column} adds up to {counted}, the total {total} is {totals[total]}"
+            )
+    plan = tables.plan
+    at_switch = plan.port_node >= plan.n_host
+    switch = plan.port_node[at_switch] - plan.n_host
+    over = columns["watermark_bytes"][at_switch] > plan.switch_buffer_bytes[switch]
+    if over.any():
+        port = int(np.flatnonzero(at_switch)[over][0])
+        broken.append(
+            f"ports: the watermark of {tables.port_name(port)} exceeds its switch's buffer"
+        )
+    return broken
+
+
+def _flow_books(tables: Tables, totals: Mapping[str, int]) -> list[str]:
+    """As many flows are delivered, finished and failed in the table as in the totals."""
+    columns = tables.columns("flows", "status", "fct_rx_ps", "ideal_fct_ps")
+    status = columns["status"]
+    counted = {
+        "flows_submitted": len(status),
+        "flows_delivered": int(np.count_nonzero(columns["fct_rx_ps"] >= 0)),
+        "flows_finished": int(np.count_nonzero(status == STATUS_FINISHED)),
+        "flows_failed": int(np.count_nonzero(status == STATUS_FAILED)),
+    }
+    broken = [
+        f"flows: {n} in the table, {name} is {totals[name]}"
+        for name, n in counted.items()
+        if n != totals[name]
+    ]
+    known = status <= max(STATUS_DELIVERED, STATUS_FINISHED, STATUS_FAILED)
+    if not known.all():
+        broken.append("flows: a status that does not exist")
+    return broken
