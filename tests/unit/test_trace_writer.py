@@ -289,7 +289,7 @@ def test_a_read_only_directory_is_refused() -> None:
     with tempfile.TemporaryDirectory() as closed:
         os.chmod(closed, 0o555)
         done = in_a_process(code, f"{closed}/run.h5")
-        expected = f"EmunetError {closed}/run.h5: cannot create the trace: Permission denied\n"
+        expected = f"OutputError {closed}/run.h5: cannot create the trace: Permission denied\n"
         assert done.stdout == expected, done.stderr
         assert os.listdir(closed) == []
 
