@@ -1,1 +1,4 @@
-"""Speed of emunet: packet-hops per CPU-second, instructions per packet-hop, memory. See docs/performance.md."""
+"""Speed of emunet: packet-hops per CPU-second, instructions per packet-hop, memory.
+
+See docs/performance.md.
+"""

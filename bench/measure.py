@@ -60,7 +60,8 @@ def job_file(job: str) -> Path:
 
 def command(job: str, threads: int, options: tuple[str, ...]) -> list[str]:
     """The command that runs a job and prints its summary as JSON."""
-    return [sys.executable, "-m", "emunet", "run", str(job_file(job)), "-q", "--json", "--threads", str(threads), *options]
+    run = [sys.executable, "-m", "emunet", "run", str(job_file(job)), "-q", "--json"]
+    return [*run, "--threads", str(threads), *options]
 
 
 def environment(checkout: Path) -> dict[str, str]:
@@ -68,7 +69,9 @@ def environment(checkout: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(checkout), "EMUNET_CHECKED": "0"}
 
 
-def run_once(job: str, *, threads: int = 1, checkout: Path = ROOT, options: tuple[str, ...] = ()) -> Measured:
+def run_once(
+    job: str, *, threads: int = 1, checkout: Path = ROOT, options: tuple[str, ...] = ()
+) -> Measured:
     """Run a job with the emunet of a checkout.
 
     Raises
@@ -76,17 +79,32 @@ def run_once(job: str, *, threads: int = 1, checkout: Path = ROOT, options: tupl
     SystemExit
         The run failed; its message is shown.
     """
-    done = subprocess.run(command(job, threads, options), env=environment(checkout), cwd=checkout, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(
+        command(job, threads, options),
+        env=environment(checkout),
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
-        raise SystemExit(f"bench: {job} on {checkout} ended with {done.returncode}:\n{done.stderr.strip()}")
+        raise SystemExit(
+            f"bench: {job} on {checkout} ended with {done.returncode}:\n{done.stderr.strip()}"
+        )
     summary = json.loads(done.stdout)
     engine = summary["engine"]
-    return Measured(summary["packets"]["hops"], engine["cpu_s"], engine["wall_s"], engine["peak_rss_bytes"],
-                    summary["digest"])
+    return Measured(
+        summary["packets"]["hops"],
+        engine["cpu_s"],
+        engine["wall_s"],
+        engine["peak_rss_bytes"],
+        summary["digest"],
+    )
 
 
-def count_instructions(job: str, *, checkout: Path = ROOT, options: tuple[str, ...] = ()) -> tuple[int, int]:
+def count_instructions(
+    job: str, *, checkout: Path = ROOT, options: tuple[str, ...] = ()
+) -> tuple[int, int]:
     """Instructions of the window loop under callgrind, and packet-hops.
 
     Raises
@@ -98,12 +116,25 @@ def count_instructions(job: str, *, checkout: Path = ROOT, options: tuple[str, .
         raise SystemExit("bench: --instructions needs valgrind (apt install valgrind)")
     with tempfile.TemporaryDirectory() as folder:
         # generic code from Numba: valgrind does not know every instruction of a new processor
-        env = {**environment(checkout), "NUMBA_CPU_NAME": "generic", "PYTHONMALLOC": "malloc", "EMUNET_CACHE": "0"}
+        env = environment(checkout)
+        env |= {"NUMBA_CPU_NAME": "generic", "PYTHONMALLOC": "malloc", "EMUNET_CACHE": "0"}
         done = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", f"--toggle-collect={RUN_LOOP}",
-             *command(job, 1, options)],
-            env=env, cwd=checkout, capture_output=True, text=True, check=False)
+            [
+                "valgrind",
+                "--tool=callgrind",
+                f"--callgrind-out-file={folder}/out",
+                f"--toggle-collect={RUN_LOOP}",
+                *command(job, 1, options),
+            ],
+            env=env,
+            cwd=checkout,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or found is None:
-        raise SystemExit(f"bench: counting {job} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        raise SystemExit(
+            f"bench: counting {job} ended with {done.returncode}:\n{done.stderr[-2000:]}"
+        )
     return int(found.group(1)), json.loads(done.stdout)["packets"]["hops"]

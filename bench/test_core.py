@@ -10,7 +10,7 @@ from emunet.run import prepare
 
 @pytest.mark.parametrize("job", ["perm-128", "incast-128"])
 def test_engine_run(benchmark, job):
-    """Engine.run alone on a permutation and an incast, policy compiled, messages submitted beforehand."""
+    """Engine.run alone on a permutation and an incast; policy and messages are there beforehand."""
     prepared = prepare(job_file(job))
     compiled = prepared.compiled
     compiled.plan.congestion.addresses()

@@ -17,6 +17,7 @@ CORE = PACKAGE / "_core"
 
 LONGEST_FILE = 800
 LONGEST_FUNCTION = 70
+LONGEST_LINE = 100
 
 LEAVES = {"units", "errors"}
 """Parts that every part may import."""
@@ -99,7 +100,7 @@ def files(*patterns: str) -> list[Path]:
     found = {
         p
         for pattern in patterns
-        for top in ("emunet", "tests", "bench", "docs")
+        for top in ("emunet", "tests", "bench", "docs", "traces")
         for p in (ROOT / top).rglob(pattern)
     }
     found |= {p for pattern in patterns for p in ROOT.glob(pattern)}
@@ -329,6 +330,55 @@ def test_every_function_fits_a_screen() -> None:
         if length > LONGEST_FUNCTION
     ]
     assert not wrong, "\n".join(wrong)
+
+
+ONE_PIECE = re.compile(r"\s*([-*>]|\d+\.)?\s*(\[[^]]*\]\(\S+\)\S?|\S+)\s*")
+"""A line of Markdown that is one word, URL or link, perhaps as an item of a list."""
+
+
+def long_lines(name: str, text: str) -> Iterator[tuple[int, int]]:
+    """Number and length of every line that is too long, but for what Markdown cannot break."""
+    in_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if name.endswith(".md"):
+            in_code ^= line.lstrip().startswith("```")
+            if in_code or line.lstrip().startswith("|") or ONE_PIECE.fullmatch(line):
+                continue
+        if len(line) > LONGEST_LINE:
+            yield number, len(line)
+
+
+def test_no_line_is_too_long() -> None:
+    """Claim: a line has at most 100 columns; on pages, outside of tables, code and bare links."""
+    wrong = [
+        f"{name_of(path)}:{number}: {length} columns"
+        for path in files("*.py", "*.pyx", "*.pxd", "*.yaml", "*.yml", "*.toml", "*.md")
+        for number, length in long_lines(path.name, text_of(path))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+WORDS = "word " * 20
+URL = "https://example.org/" + "x" * 100
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "numbers"),
+    [
+        ("a.py", WORDS + "\n" + WORDS + ".", [2]),
+        ("a.pxd", "cdef enum:\n    " + WORDS, [2]),
+        ("a.yaml", "# " + URL, [1]),
+        ("a.md", WORDS + ".\nshort", [1]),
+        ("a.md", "| " + WORDS + "|", []),
+        ("a.md", "```\n" + WORDS + ".\n```\n" + WORDS + ".", [4]),
+        ("a.md", "\n".join([URL, "- " + URL, f"1. [two words]({URL}).", "see " + URL]), [4]),
+    ],
+)
+def test_long_lines_are_told_from_what_cannot_be_broken(
+    name: str, text: str, numbers: list[int]
+) -> None:
+    """Claim: the check above finds long lines of each kind, and spares tables, code and links."""
+    assert [number for number, _ in long_lines(name, text)] == numbers
 
 
 def test_nothing_is_left_unfinished() -> None:

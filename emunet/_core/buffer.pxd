@@ -1,13 +1,13 @@
 """Shared buffer of a switch: groups, pool, dynamic thresholds, XOFF and XON (semantics 3.2).
 
-Counters may be stale, but only too high: departures that have started are released when a port is touched. So a test that
-passes with them passes in truth; one that fails is repeated after draining the switch (`switch.pxd`).
+Counters may be stale, but only too high: departures that have started are released when a port is
+touched. So a test that passes with them passes in truth; one that fails is repeated after draining
+the switch (`switch.pxd`).
 
 invariant: used_bytes == sum over groups of max(0, bytes - headroom_bytes - reserved)
 """
 
 from libc.stdint cimport int64_t
-
 
 from emunet._core.types cimport FAULT_GROUP, FAULT_POOL, Group, Switch, Thread, check
 
@@ -20,18 +20,25 @@ cdef enum:                   # verdicts of admission
 
 
 cdef inline int64_t group_shared(Group* g, int64_t reserved_bytes) noexcept nogil:
+    """Bytes of a group in the shared pool: neither in headroom nor reserved."""
     cdef int64_t shared = g.bytes - g.headroom_bytes - reserved_bytes
     return shared if shared > 0 else 0
 
 
 cdef inline int64_t threshold_bytes(Switch* sw, int klass, int64_t used_bytes) noexcept nogil:
+    """Dynamic threshold of a class: alpha times what is free when `used_bytes` are in use."""
     cdef int64_t rest = sw.shared_bytes - used_bytes
     return <int64_t>(sw.alpha[klass] * <double>rest) if rest > 0 else 0
 
 
-cdef inline int admission_test(Switch* sw, Group* g, int64_t queue_bytes, int klass, int64_t frame_bytes,
-                               int64_t* growth_bytes) noexcept nogil:
-    """Verdict on a packet that would join group g and a queue of `queue_bytes`, and what it would add to the pool."""
+cdef inline int admission_test(
+    Switch* sw, Group* g, int64_t queue_bytes, int klass, int64_t frame_bytes,
+    int64_t* growth_bytes
+) noexcept nogil:
+    """Verdict on a packet that would join group g and a queue of `queue_bytes`.
+
+    `growth_bytes` is set to what it would add to the pool.
+    """
     cdef int64_t reserved = sw.reserved_bytes[klass]
     cdef int64_t shared, grown, used
     if g.xoff:
@@ -46,7 +53,8 @@ cdef inline int admission_test(Switch* sw, Group* g, int64_t queue_bytes, int kl
         if used > sw.shared_bytes:
             return HEADROOM_XOFF
         return ADMIT_XOFF if grown > threshold_bytes(sw, klass, used) else ADMIT
-    if used > sw.shared_bytes or queue_bytes + frame_bytes > reserved + threshold_bytes(sw, klass, sw.used_bytes):
+    if (used > sw.shared_bytes
+            or queue_bytes + frame_bytes > reserved + threshold_bytes(sw, klass, sw.used_bytes)):
         return REJECT
     return ADMIT
 
@@ -72,4 +80,5 @@ cdef inline bint group_release(Switch* sw, Thread* th, Group* g, int klass,
     check(th, g.bytes >= 0 and g.headroom_bytes >= 0, FAULT_GROUP)
     check(th, sw.used_bytes >= 0, FAULT_POOL)
     return (g.xoff and g.headroom_bytes == 0
-            and (after == 0 or after + sw.xon_offset_bytes <= threshold_bytes(sw, klass, sw.used_bytes)))
+            and (after == 0
+                 or after + sw.xon_offset_bytes <= threshold_bytes(sw, klass, sw.used_bytes)))

@@ -14,7 +14,10 @@ cdef enum:
 
 cdef inline void policy_failed(Sim* sim, Thread* th, Host* h, SendHalf* q, int hook,
                                Ctx* ctx) noexcept nogil:
-    """Keep the earliest failing call, by time and node; the run stops at the window's end. The hook has restored its state."""
+    """Keep the earliest failing call, by time and node; the run stops at the window's end.
+
+    The hook has restored its state.
+    """
     cdef Failure* f = &th.failure
     if ctx.now_ps < f.time_ps or (ctx.now_ps == f.time_ps and h.node < f.node):
         f.time_ps = ctx.now_ps
@@ -25,8 +28,10 @@ cdef inline void policy_failed(Sim* sim, Thread* th, Host* h, SendHalf* q, int h
         memcpy(f.state, h.cc_state + (q - h.send) * sim.cc_state_bytes, sim.cc_state_bytes)
 
 
-cdef inline void policy_call(Sim* sim, Thread* th, Host* h, SendHalf* q, int hook, int64_t now_ps, int64_t rtt_ps,
-                             int64_t acked_bytes, int64_t marked, int64_t cause, int64_t timer) noexcept nogil:
+cdef inline void policy_call(
+    Sim* sim, Thread* th, Host* h, SendHalf* q, int hook, int64_t now_ps, int64_t rtt_ps,
+    int64_t acked_bytes, int64_t marked, int64_t cause, int64_t timer
+) noexcept nogil:
     """Run a hook of a connection and take its decision."""
     cdef Ctx ctx
     cdef Out out
@@ -55,16 +60,19 @@ cdef inline void policy_call(Sim* sim, Thread* th, Host* h, SendHalf* q, int hoo
     out.window_bytes = q.window_bytes
     for k in range(N_TIMER):
         out.timer_ps[k] = -1
-    if unlikely(sim.hook[hook](&ctx, sim.cc_params, h.cc_state + (q - h.send) * sim.cc_state_bytes, &out) != 1
+    if unlikely(sim.hook[hook](&ctx, sim.cc_params,
+                               h.cc_state + (q - h.send) * sim.cc_state_bytes, &out) != 1
                 or out.rate_bps != out.rate_bps):
         policy_failed(sim, th, h, q, hook, &ctx)
         return
-    q.rate_bps = line if out.rate_bps > line else (MIN_RATE_BPS if out.rate_bps < MIN_RATE_BPS else out.rate_bps)
+    q.rate_bps = line if out.rate_bps > line else (
+        MIN_RATE_BPS if out.rate_bps < MIN_RATE_BPS else out.rate_bps)
     q.window_bytes = out.window_bytes if out.window_bytes >= 1 else 1
     for k in range(N_TIMER):
         delay = out.timer_ps[k]
         if delay >= 0:
             q.timer_ps[k] = now_ps + (delay if delay >= 1 else 1)
-            heap_push(th, &h.timers, q.timer_ps[k], connection_timer(q.conn, TIMER_CC + k), <uint32_t>(q - h.send))
+            heap_push(th, &h.timers, q.timer_ps[k], connection_timer(q.conn, TIMER_CC + k),
+                      <uint32_t>(q - h.send))
         elif delay == -2:
             q.timer_ps[k] = FOREVER

@@ -1,8 +1,6 @@
-"""Connections of a host: sender and receiver halves, their bitmaps, their places in ring and pacing heap."""
+"""Connections of a host: sender and receiver halves, bitmaps, places in ring and pacing heap."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-
-
 
 from emunet._core.memory cimport heap_pop, heap_push, heap_time, table_find, table_remove
 from emunet._core.types cimport (FOREVER, IDLE, NIL, PACED, READY, Host, HostPort, Port, RecvHalf,
@@ -15,11 +13,12 @@ cdef enum:                   # timers of a connection; docs/semantics.md 2.1
 
 
 cdef inline uint64_t connection_timer(uint32_t conn, int number) noexcept nogil:
-    """Order of a connection's timer; pause expiries of the host (port * 8 + class) come before all of them."""
+    """Order of a connection's timer; the host's pause expiries (port * 8 + class) come first."""
     return (<uint64_t>1 << 40) + (<uint64_t>conn << 3) + <uint64_t>number
 
 
 cdef inline SendHalf* send_find(Host* h, uint32_t conn) noexcept nogil:
+    """Sender half of a connection, NULL if it is gone; the last one found is tried first."""
     cdef uint32_t slot = h.last_send
     if slot < h.send_capacity and h.send[slot].conn == conn:
         return &h.send[slot]
@@ -31,6 +30,7 @@ cdef inline SendHalf* send_find(Host* h, uint32_t conn) noexcept nogil:
 
 
 cdef inline RecvHalf* recv_find(Host* h, uint32_t conn) noexcept nogil:
+    """Receiver half of a connection, NULL if it is gone; the last one found is tried first."""
     cdef uint32_t slot = h.last_recv
     if slot < h.recv_capacity and h.recv[slot].conn == conn:
         return &h.recv[slot]
@@ -74,16 +74,19 @@ cdef inline int64_t payload_before(Sim* sim, SendHalf* q, uint32_t psn) noexcept
 
 
 cdef inline int64_t payload_of(Sim* sim, SendHalf* q, uint32_t psn) noexcept nogil:
+    """Payload of one packet, bytes: a whole MTU but for the last."""
     return q.size_bytes - <int64_t>psn * sim.mtu_bytes if psn == q.n_packet - 1 else sim.mtu_bytes
 
 
 cdef inline int64_t inflight(Sim* sim, SendHalf* q) noexcept nogil:
+    """Payload sent and neither acknowledged nor taken for lost, bytes."""
     if sim.selective:
         return q.sr_inflight_bytes
     return payload_before(sim, q, q.next) - payload_before(sim, q, q.una)
 
 
 cdef inline bint may_send(Sim* sim, SendHalf* q) noexcept nogil:
+    """Whether there is a packet to send and the windows allow it; pacing is not asked."""
     if q.gone or not q.started:
         return False
     if sim.selective:
@@ -97,18 +100,22 @@ cdef inline bint may_send(Sim* sim, SendHalf* q) noexcept nogil:
 # ---------------------------------------------------------------------- bitmaps of selective repeat
 
 cdef inline uint64_t* send_acked(Sim* sim, Host* h, SendHalf* q) noexcept nogil:
+    """Bitmap of the packets in the window that have been acknowledged."""
     return h.send_bits + <int64_t>(q - h.send) * (2 * (sim.sr_window >> 6))
 
 
 cdef inline uint64_t* send_marked(Sim* sim, Host* h, SendHalf* q) noexcept nogil:
+    """Bitmap of the packets in the window that are taken for lost, to be sent again."""
     return send_acked(sim, h, q) + (sim.sr_window >> 6)
 
 
 cdef inline uint64_t* recv_seen(Sim* sim, Host* h, RecvHalf* r) noexcept nogil:
+    """Bitmap of the packets in the window that have been received."""
     return h.recv_bits + <int64_t>(r - h.recv) * (sim.sr_window >> 6)
 
 
 cdef inline bint bit_get(Sim* sim, uint64_t* bits, uint32_t psn) noexcept nogil:
+    """Bit of a PSN; bitmaps are rings of one window, indexed by the PSN's low bits."""
     cdef uint32_t i = psn & (sim.sr_window - 1)
     return (bits[i >> 6] >> (i & 63)) & 1
 
@@ -170,6 +177,7 @@ cdef inline void ready_push(Sim* sim, Host* h, SendHalf* q) noexcept nogil:
 
 
 cdef inline SendHalf* ready_pop(Sim* sim, Host* h, HostPort* hp, int klass) noexcept nogil:
+    """First of the class's ring, which must not be empty."""
     cdef SendHalf* q = &h.send[hp.ready_head[klass]]
     hp.ready_head[klass] = q.ready_next
     if q.ready_next == NIL:
@@ -179,8 +187,10 @@ cdef inline SendHalf* ready_pop(Sim* sim, Host* h, HostPort* hp, int klass) noex
 
 
 cdef inline void paced_push(Sim* sim, Thread* th, Host* h, SendHalf* q) noexcept nogil:
+    """Into the port's pacing heap, until `next_send_ps`."""
     q.where = PACED
-    heap_push(th, &sim.host_port[h.port_start + q.port].paced, q.next_send_ps, q.conn, <uint32_t>(q - h.send))
+    heap_push(th, &sim.host_port[h.port_start + q.port].paced, q.next_send_ps, q.conn,
+              <uint32_t>(q - h.send))
 
 
 cdef inline void send_activate(Sim* sim, Thread* th, Host* h, SendHalf* q,

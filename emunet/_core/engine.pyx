@@ -1,7 +1,7 @@
 """The native engine: one object is one simulation.
 
-`run` is one nogil block of windows and returns a reason; nothing here raises on a packet's account. See docs/semantics.md for
-what is computed and docs/walkthrough.md for the calls.
+`run` is one nogil block of windows and returns a reason; nothing here raises on a packet's account.
+See docs/semantics.md for what is computed and docs/walkthrough.md for the calls.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t
@@ -13,12 +13,13 @@ import numpy as np
 from emunet._core import rows as R
 from emunet.errors import EngineError
 
-from emunet._core.connection cimport (TIMER_START, connection_timer, inflight, payload_before, send_find)
-from emunet._core.memory cimport heap_push, heap_time, rows_add, table_find, table_put, table_reserve
+from emunet._core.connection cimport TIMER_START, connection_timer
+from emunet._core.memory cimport heap_push, table_find, table_put, table_reserve
 from emunet._core.rng cimport draw, purpose_key
 from emunet._core.save cimport Stream, sim_exchange, stream_close
-from emunet._core.sim cimport (node_due, recv_new, send_new, sim_active, sim_close, sim_due, thread_close, thread_init,
-                               window_edge, window_run, work_left)
+from emunet._core.sim cimport (node_due, recv_new, send_new, send_waiting, sim_active, sim_close,
+                               sim_due, thread_close, thread_init, thread_merge, window_edge,
+                               window_run, work_left)
 from emunet._core.switch cimport route_port
 from emunet._core.types cimport *
 
@@ -33,14 +34,22 @@ cdef enum:
     ROWS_WAITING = 1 << 20     # rows after which `run` returns to let them be drained
 
 HOOKS = ("start", "ack", "cnp", "loss", "timer")
-FAULTS = {FAULT_TIME: "time went back at a node", FAULT_QUEUE: "queue bytes below zero", FAULT_GROUP: "group bytes below zero",
-          FAULT_POOL: "shared pool use below zero", FAULT_LINK: "a link's packets out of order",
-          FAULT_WINDOW: "a packet due in the window in which it was sent", FAULT_PORT: "a departure from a busy port",
-          FAULT_PSN: "sequence numbers out of order", FAULT_RATE: "a rate that is not a number",
-          FAULT_ROUTE: "no route to a destination"}
+FAULTS = {
+    FAULT_TIME: "time went back at a node",
+    FAULT_QUEUE: "queue bytes below zero",
+    FAULT_GROUP: "group bytes below zero",
+    FAULT_POOL: "shared pool use below zero",
+    FAULT_LINK: "a link's packets out of order",
+    FAULT_WINDOW: "a packet due in the window in which it was sent",
+    FAULT_PORT: "a departure from a busy port",
+    FAULT_PSN: "sequence numbers out of order",
+    FAULT_RATE: "a rate that is not a number",
+    FAULT_ROUTE: "no route to a destination",
+}
 
 
 cdef void* _array(int64_t n, size_t size) except NULL:
+    """Zeroed memory for n items of `size` bytes; at least one, so that it is never NULL."""
     cdef void* p = calloc(n if n > 0 else 1, size)
     if p == NULL:
         raise MemoryError(f"engine: no memory for {n} x {size} bytes")
@@ -56,7 +65,8 @@ cdef class Engine:
     threads : int
         Threads that share the nodes of a window. Results do not depend on it.
     window_ps : int
-        Length of a window, at most the plan's lookahead; 0: the lookahead. Results do not depend on it.
+        Length of a window, at most the plan's lookahead; 0: the lookahead. Results do not depend
+        on it.
     sample_every_ps : int
         Period of queue samples; 0: none.
     sample_port_mask : uint8[n_port] or None
@@ -81,13 +91,16 @@ cdef class Engine:
     cdef object plan
     cdef object keep               # arrays and callbacks that the structs point into
 
-    def __cinit__(self, plan, *, int threads=1, int64_t window_ps=0, int64_t sample_every_ps=0, sample_port_mask=None,
-                  bint log_events=False, event_filter=None):
+    def __cinit__(
+        self, plan, *, int threads=1, int64_t window_ps=0, int64_t sample_every_ps=0,
+        sample_port_mask=None, bint log_events=False, event_filter=None
+    ):
         cdef int t
         if threads < 1 or threads > 256:
             raise ValueError(f"threads: {threads}; allowed are 1 to 256")
         if window_ps < 0 or window_ps > plan.lookahead_ps:
-            raise ValueError(f"window_ps: {window_ps}; allowed are 0 to the lookahead of {plan.lookahead_ps}")
+            raise ValueError(f"window_ps: {window_ps}; "
+                             f"allowed are 0 to the lookahead of {plan.lookahead_ps}")
         self.plan = plan
         self.keep = []
         self.window_ps = window_ps or plan.lookahead_ps
@@ -122,7 +135,7 @@ cdef class Engine:
         free(self.sim.due_ps)
         free(self.sim.block_due_ps)
 
-    # ------------------------------------------------------------------------------------------------------------- setup
+    # ---------------------------------------------------------------------------------------- setup
 
     cdef void* _pin(self, name, dtype) except NULL:
         """Address of a plan array, kept alive."""
@@ -131,6 +144,10 @@ cdef class Engine:
             array = np.zeros(1, dtype=dtype)
         self.keep.append(array)
         return <void*><uintptr_t>array.ctypes.data
+
+    cdef object _copy(self, name, dtype):
+        """A plan array that memoryviews can take: theirs are read-only."""
+        return np.ascontiguousarray(getattr(self.plan, name), dtype=dtype).copy()
 
     def _load_scalars(self, log_events, event_filter):
         cdef Sim* sim = &self.sim
@@ -144,7 +161,8 @@ cdef class Engine:
         if not 0 < plan.mtu_bytes <= 65_000:
             raise ValueError(f"plan: mtu_bytes {plan.mtu_bytes}; a frame has at most 65,535 bytes")
         if plan.sr_window_packets < 64 or plan.sr_window_packets & (plan.sr_window_packets - 1):
-            raise ValueError(f"plan: sr_window_packets {plan.sr_window_packets}; a power of two from 64 is needed")
+            raise ValueError(f"plan: sr_window_packets {plan.sr_window_packets}; "
+                             "a power of two from 64 is needed")
         sim.mtu_bytes = plan.mtu_bytes
         sim.rto_ps = plan.rto_ps
         sim.linger_ps = max(plan.linger_ps, plan.lookahead_ps)
@@ -163,10 +181,12 @@ cdef class Engine:
         sim.key_entropy = purpose_key(seed, 4)
         sim.key_spray = purpose_key(seed, 5)
         sim.log_on = log_events
-        sim.log_kinds, sim.log_flow_lo, sim.log_flow_hi = (0xFFFF, -1, FOREVER) if event_filter is None else event_filter
+        sim.log_kinds, sim.log_flow_lo, sim.log_flow_hi = (
+            (0xFFFF, -1, FOREVER) if event_filter is None else event_filter)
         sim.window = 1
 
     cdef void _load_route(self, Route* route, int32_t node):
+        """A node's part of the plan's routes, with the salt of its hash."""
         cdef int64_t block
         plan = self.plan
         block = max(1, plan.node_block[node])
@@ -233,19 +253,19 @@ cdef class Engine:
         cdef int32_t i, c, peer, first = sim.node_port_start[sim.n_host]
         cdef Port* p
         cdef PortCold* cold
-        cdef int64_t[::1] rates = np.ascontiguousarray(self.plan.port_rate_bps, dtype=np.int64).copy()
-        cdef int64_t[::1] delays = np.ascontiguousarray(self.plan.port_delay_ps, dtype=np.int64).copy()
-        cdef int64_t[::1] latency = np.ascontiguousarray(self.plan.port_rx_latency_ps, dtype=np.int64).copy()
-        cdef int64_t[::1] pause_latency = np.ascontiguousarray(self.plan.port_pause_latency_ps, dtype=np.int64).copy()
-        cdef int32_t[::1] peers = np.ascontiguousarray(self.plan.port_peer, dtype=np.int32).copy()
-        cdef int64_t[::1] kmin = np.ascontiguousarray(self.plan.port_ecn_kmin_bytes, dtype=np.int64).copy()
-        cdef int64_t[::1] kmax = np.ascontiguousarray(self.plan.port_ecn_kmax_bytes, dtype=np.int64).copy()
-        cdef double[::1] pmax = np.ascontiguousarray(self.plan.port_ecn_pmax, dtype=np.float64).copy()
-        cdef int64_t[::1] headroom = np.ascontiguousarray(self.plan.port_headroom_bytes, dtype=np.int64).copy()
+        cdef int64_t[::1] rates = self._copy("port_rate_bps", np.int64)
+        cdef int64_t[::1] delays = self._copy("port_delay_ps", np.int64)
+        cdef int64_t[::1] latency = self._copy("port_rx_latency_ps", np.int64)
+        cdef int64_t[::1] pause_latency = self._copy("port_pause_latency_ps", np.int64)
+        cdef int32_t[::1] peers = self._copy("port_peer", np.int32)
+        cdef int64_t[::1] kmin = self._copy("port_ecn_kmin_bytes", np.int64)
+        cdef int64_t[::1] kmax = self._copy("port_ecn_kmax_bytes", np.int64)
+        cdef double[::1] pmax = self._copy("port_ecn_pmax", np.float64)
+        cdef int64_t[::1] headroom = self._copy("port_headroom_bytes", np.int64)
         sim.port = <Port*>_array(sim.n_port, sizeof(Port))
         sim.cold = <PortCold*>_array(sim.n_port, sizeof(PortCold))
         sim.host_port = <HostPort*>_array(first, sizeof(HostPort))
-        # hosts' ports come first and have no queues or groups: the arrays begin with the first switch port
+        # hosts' ports come first, without queues and groups: these arrays begin at the switch ports
         self.queue_memory = <Queue*>_array((sim.n_port - first) * N_CLASS, sizeof(Queue))
         self.group_memory = <Group*>_array((sim.n_port - first) * N_CLASS, sizeof(Group))
         sim.queue = self.queue_memory - first * N_CLASS
@@ -294,7 +314,8 @@ cdef class Engine:
         # states are aligned to 8 bytes, whatever the policy's dtype
         sim.cc_state_bytes = (policy.state_dtype.itemsize + 7) // 8 * 8
         if sim.cc_state_bytes > 256:
-            raise ValueError(f"policy {policy.name}: a state of {policy.state_dtype.itemsize} bytes; at most 256 are allowed")
+            raise ValueError(f"policy {policy.name}: a state of {policy.state_dtype.itemsize} "
+                             "bytes; at most 256 are allowed")
 
     def _load_samples(self, int64_t every_ps, mask):
         cdef Sim* sim = &self.sim
@@ -309,7 +330,7 @@ cdef class Engine:
         for i in range(sim.n_switch):
             sim.switches[i].sample_ps = every_ps if every_ps else FOREVER
 
-    # --------------------------------------------------------------------------------------------------------------- work
+    # ----------------------------------------------------------------------------------------- work
 
     def submit(self, ids, src, dst, size_bytes, start_ps, klass, base_rtt_ps):
         """Add messages; each starts at its own time, not before `now_ps`.
@@ -339,18 +360,26 @@ cdef class Engine:
         cdef int64_t i, mtu = self.sim.mtu_bytes
         cdef Sim* sim = &self.sim
         for i in range(v_id.shape[0]):
-            if not (0 <= v_src[i] < sim.n_host and 0 <= v_dst[i] < sim.n_host and v_src[i] != v_dst[i]):
-                raise ValueError(f"message {v_id[i]}: {v_src[i]} -> {v_dst[i]} is not a pair of different hosts")
-            if not (0 < v_size[i] <= (<int64_t>1 << 32) * mtu - mtu) or v_start[i] < self.now_ps or v_class[i] >= N_CLASS:
-                raise ValueError(f"message {v_id[i]}: size {v_size[i]}, start {v_start[i]} (now {self.now_ps}), class {v_class[i]}")
-            if not 0 <= v_id[i] < NIL or table_find(&sim.hosts[v_src[i]].send_table, <uint32_t>v_id[i]) != NIL:
+            if not (0 <= v_src[i] < sim.n_host and 0 <= v_dst[i] < sim.n_host
+                    and v_src[i] != v_dst[i]):
+                raise ValueError(f"message {v_id[i]}: {v_src[i]} -> {v_dst[i]} "
+                                 "is not a pair of different hosts")
+            if (not (0 < v_size[i] <= (<int64_t>1 << 32) * mtu - mtu)
+                    or v_start[i] < self.now_ps or v_class[i] >= N_CLASS):
+                raise ValueError(f"message {v_id[i]}: size {v_size[i]}, start {v_start[i]} "
+                                 f"(now {self.now_ps}), class {v_class[i]}")
+            if (not 0 <= v_id[i] < NIL
+                    or table_find(&sim.hosts[v_src[i]].send_table, <uint32_t>v_id[i]) != NIL):
                 raise ValueError(f"message {v_id[i]}: not a free message number")
-            if not self._connect(<uint32_t>v_id[i], v_src[i], v_dst[i], v_size[i], v_start[i], v_class[i], v_rtt[i]):
+            if not self._connect(<uint32_t>v_id[i], v_src[i], v_dst[i], v_size[i], v_start[i],
+                                 v_class[i], v_rtt[i]):
                 raise MemoryError("engine: no memory for more messages")
             self.n_submitted += 1
 
-    cdef bint _connect(self, uint32_t conn, int32_t src, int32_t dst, int64_t size, int64_t start, uint8_t klass,
-                       int64_t base_rtt):
+    cdef bint _connect(
+        self, uint32_t conn, int32_t src, int32_t dst, int64_t size, int64_t start, uint8_t klass,
+        int64_t base_rtt
+    ):
         """Both halves of a connection that carries one message; False without memory."""
         cdef Sim* sim = &self.sim
         cdef Host* a = &sim.hosts[src]
@@ -383,7 +412,8 @@ cdef class Engine:
             q.timer_ps[k] = FOREVER
         table_put(&a.send_table, conn, <uint32_t>(q - a.send))
         table_put(&b.recv_table, conn, <uint32_t>(r - b.recv))
-        heap_push(self.threads, &a.timers, start, connection_timer(conn, TIMER_START), <uint32_t>(q - a.send))
+        heap_push(self.threads, &a.timers, start, connection_timer(conn, TIMER_START),
+                  <uint32_t>(q - a.send))
         node_due(sim, src, start)
         return not self.threads.no_memory
 
@@ -399,10 +429,12 @@ cdef class Engine:
         with nogil:
             reason = self._windows(until_ps, max_windows if max_windows > 0 else FOREVER)
         if reason == FAULT:
-            raise EngineError(f"broken audit: {self._fault_text()} in the window before {self.now_ps} ps")
+            raise EngineError(f"broken audit: {self._fault_text()} "
+                              f"in the window before {self.now_ps} ps")
         return reason
 
     cdef int _windows(self, int64_t until_ps, int64_t budget) noexcept nogil:
+        """At most `budget` windows, none beyond `until_ps`; the reason for returning."""
         cdef Sim* sim = &self.sim
         cdef int64_t t, end, quiet
         cdef int32_t n
@@ -450,10 +482,12 @@ cdef class Engine:
                 return FAULT
             if self.threads[t].failure.time_ps != FOREVER:
                 return PLUGIN_FAILED
-            waiting += (self.threads[t].flows.n + self.threads[t].log.n + self.threads[t].queues.n + self.threads[t].pfc.n)
+            waiting += (self.threads[t].flows.n + self.threads[t].log.n
+                        + self.threads[t].queues.n + self.threads[t].pfc.n)
         return PAUSED if waiting >= ROWS_WAITING else -1
 
     cdef int64_t _activity(self) noexcept nogil:
+        """Time of the last event that was not link control, ps."""
         cdef int t
         cdef int64_t last = 0
         for t in range(self.n_thread):
@@ -462,6 +496,7 @@ cdef class Engine:
         return last
 
     cdef int64_t _open_flows(self) noexcept nogil:
+        """Messages submitted that have neither finished nor failed."""
         cdef int t
         cdef int64_t n = self.n_submitted
         for t in range(self.n_thread):
@@ -470,9 +505,10 @@ cdef class Engine:
 
     def _fault_text(self):
         cdef int t
-        return ", ".join(FAULTS[self.threads[t].fault] for t in range(self.n_thread) if self.threads[t].fault)
+        return ", ".join(FAULTS[self.threads[t].fault] for t in range(self.n_thread)
+                         if self.threads[t].fault)
 
-    # ------------------------------------------------------------------------------------------------------------ results
+    # -------------------------------------------------------------------------------------- results
 
     cdef object _take(self, size_t offset, dtype, order):
         """Rows of all threads in canonical order; they are gone from the engine."""
@@ -491,7 +527,8 @@ cdef class Engine:
             memcpy(target + at, rows.data, rows.n * rows.row_bytes)
             at += rows.n * rows.row_bytes
             rows.n = 0
-        keys = [-out[name[1:]].astype(np.int64) if name[0] == "-" else out[name] for name in reversed(order)]
+        keys = [-out[name[1:]].astype(np.int64) if name[0] == "-" else out[name]
+                for name in reversed(order)]
         return out[np.lexsort(keys)]
 
     def drain(self):
@@ -504,14 +541,16 @@ cdef class Engine:
         """
         cdef Thread* th = self.threads
         return {
-            "flows": self._take(<char*>&th.flows - <char*>th, R.FLOW_ROW, ("time_ps", "node", "flow", "kind")),
+            "flows": self._take(<char*>&th.flows - <char*>th, R.FLOW_ROW,
+                                ("time_ps", "node", "flow", "kind")),
             "events": self._take(<char*>&th.log - <char*>th, R.EVENT_ROW, R.EVENT_ORDER),
             "queues": self._take(<char*>&th.queues - <char*>th, R.QUEUE_ROW, ("time_ps", "port")),
-            "pfc": self._take(<char*>&th.pfc - <char*>th, R.PFC_ROW, ("time_ps", "port", "klass", "-on")),
+            "pfc": self._take(<char*>&th.pfc - <char*>th, R.PFC_ROW,
+                              ("time_ps", "port", "klass", "-on")),
         }
 
     def ports(self):
-        """Counters of every port: `rows.PORT_COUNTERS`, `rows.CLASS_COUNTERS` and `queue_byte_ps`."""
+        """Counters of every port: `rows.PORT_COUNTERS`, `rows.CLASS_COUNTERS`, `queue_byte_ps`."""
         cdef Sim* sim = &self.sim
         cdef int32_t i, c, n = sim.n_port, first = sim.node_port_start[sim.n_host]
         cdef PortCold* cold
@@ -520,10 +559,11 @@ cdef class Engine:
         out = {name: np.zeros(n, dtype=np.int64) for name in R.PORT_COUNTERS}
         out |= {name: np.zeros((n, N_CLASS), dtype=np.int64) for name in R.CLASS_COUNTERS}
         out["queue_byte_ps"] = np.zeros(n, dtype=np.float64)
-        cdef int64_t[::1] tx = out["tx_packets"], tx_bytes = out["tx_bytes"], marked = out["marked_packets"]
-        cdef int64_t[::1] drops = out["dropped_packets"], drop_bytes = out["dropped_bytes"]
-        cdef int64_t[::1] lossless = out["dropped_lossless_packets"], pause_tx = out["pause_tx"]
-        cdef int64_t[::1] resume_tx = out["resume_tx"], pause_rx = out["pause_rx"], paused_ps = out["paused_ps"]
+        cdef int64_t[::1] tx = out["tx_packets"], tx_bytes = out["tx_bytes"]
+        cdef int64_t[::1] marked = out["marked_packets"], drops = out["dropped_packets"]
+        cdef int64_t[::1] drop_bytes = out["dropped_bytes"], pause_tx = out["pause_tx"]
+        cdef int64_t[::1] lossless = out["dropped_lossless_packets"], resume_tx = out["resume_tx"]
+        cdef int64_t[::1] pause_rx = out["pause_rx"], paused_ps = out["paused_ps"]
         cdef int64_t[::1] watermark = out["watermark_bytes"]
         cdef int64_t[:, ::1] queue = out["queue_watermark_bytes"], pg = out["pg_watermark_bytes"]
         cdef int64_t[:, ::1] headroom = out["headroom_watermark_bytes"]
@@ -551,6 +591,7 @@ cdef class Engine:
         return out
 
     cdef int64_t _paused(self, int32_t port):
+        """Time a port has been paused up to now, summed over its classes, ps."""
         cdef PortCold* cold = &self.sim.cold[port]
         cdef int64_t total = cold.paused_ps
         cdef int c
@@ -562,8 +603,8 @@ cdef class Engine:
     def switches(self):
         """Counters of every switch: `rows.SWITCH_COUNTERS`."""
         cdef int32_t i
-        return {"pool_watermark_bytes": np.array([self.sim.switches[i].pool_watermark_bytes for i in range(self.sim.n_switch)],
-                                                 dtype=np.int64)}
+        peaks = [self.sim.switches[i].pool_watermark_bytes for i in range(self.sim.n_switch)]
+        return {"pool_watermark_bytes": np.array(peaks, dtype=np.int64)}
 
     def totals(self):
         """Sums over the whole simulation: `rows.TOTALS`.
@@ -589,86 +630,63 @@ cdef class Engine:
             queued += sim.switches[i].pool.n_used
         for t in range(self.n_thread):
             s = &self.threads[t].totals
-            for name, value in (("data_packets", s.data), ("ack_packets", s.ack), ("nack_packets", s.nack),
-                                ("cnp_packets", s.cnp), ("retransmitted_packets", s.retransmitted),
-                                ("delivered_packets", s.delivered), ("dropped_packets", s.dropped),
-                                ("dropped_lossless_packets", s.dropped_lossless), ("marked_packets", s.marked),
-                                ("out_of_order_packets", s.out_of_order), ("duplicate_packets", s.duplicate),
-                                ("stale_packets", s.stale), ("timeouts", s.timeouts), ("pause_frames", s.pause_frames),
-                                ("resume_frames", s.resume_frames), ("flows_delivered", s.flows_delivered),
-                                ("flows_finished", s.flows_finished), ("flows_failed", s.flows_failed), ("events", s.events)):
+            for name, value in (
+                ("data_packets", s.data), ("ack_packets", s.ack), ("nack_packets", s.nack),
+                ("cnp_packets", s.cnp), ("retransmitted_packets", s.retransmitted),
+                ("delivered_packets", s.delivered), ("dropped_packets", s.dropped),
+                ("dropped_lossless_packets", s.dropped_lossless), ("marked_packets", s.marked),
+                ("out_of_order_packets", s.out_of_order), ("duplicate_packets", s.duplicate),
+                ("stale_packets", s.stale), ("timeouts", s.timeouts),
+                ("pause_frames", s.pause_frames), ("resume_frames", s.resume_frames),
+                ("flows_delivered", s.flows_delivered), ("flows_finished", s.flows_finished),
+                ("flows_failed", s.flows_failed), ("events", s.events),
+            ):
                 out[name] += value
-        out |= {"packet_hops": hops, "in_flight_packets": flight, "queued_packets": queued, "paused_ps": paused,
-                "flows_submitted": self.n_submitted}
-        injected = out["data_packets"] + out["ack_packets"] + out["nack_packets"] + out["cnp_packets"]
+        out |= {"packet_hops": hops, "in_flight_packets": flight, "queued_packets": queued,
+                "paused_ps": paused, "flows_submitted": self.n_submitted}
+        injected = (out["data_packets"] + out["ack_packets"] + out["nack_packets"]
+                    + out["cnp_packets"])
         if injected != out["delivered_packets"] + out["dropped_packets"] + flight + queued:
-            raise EngineError(f"broken audit: {injected} packets put in, {out['delivered_packets']} delivered, "
-                              f"{out['dropped_packets']} dropped, {flight} in flight, {queued} queued")
+            raise EngineError(
+                f"broken audit: {injected} packets put in, {out['delivered_packets']} delivered, "
+                f"{out['dropped_packets']} dropped, {flight} in flight, {queued} queued")
         return out
 
     def unfinished(self):
-        """Messages that are not finished and what each waits for: `rows.UNFINISHED_ROW`, by message."""
+        """Messages not finished and what each waits for: `rows.UNFINISHED_ROW`, by message."""
         cdef int32_t i, t
         cdef uint32_t k
         cdef int64_t j
-        cdef UnfinishedRow* row
+        cdef UnfinishedRow row
         found = []
         for i in range(self.sim.n_host):
             for k in range(self.sim.hosts[i].send_capacity):
                 if self.sim.hosts[i].send[k].conn != NIL:
-                    found.append(self._waiting(&self.sim.hosts[i], &self.sim.hosts[i].send[k]))
+                    send_waiting(&self.sim, &self.sim.hosts[i], &self.sim.hosts[i].send[k],
+                                 self.now_ps, &row)
+                    found.append(_unfinished_tuple(&row))
         for t in range(self.n_thread):
             for j in range(self.threads[t].failed.n):
-                row = &(<UnfinishedRow*>self.threads[t].failed.data)[j]
-                found.append((row.flow, row.until_ps, row.delivered_bytes, row.size_bytes, row.src, row.dst, row.port, row.wait))
+                found.append(_unfinished_tuple(&(<UnfinishedRow*>self.threads[t].failed.data)[j]))
         return np.array(sorted(found), dtype=R.UNFINISHED_ROW)
-
-    cdef tuple _waiting(self, Host* h, SendHalf* q):
-        cdef Sim* sim = &self.sim
-        cdef Host* peer = &sim.hosts[q.dst]
-        cdef uint32_t slot = table_find(&peer.recv_table, q.conn)
-        cdef uint32_t epsn = peer.recv[slot].epsn if slot != NIL else q.n_packet
-        cdef int32_t port = h.port_start + q.port
-        cdef int64_t until = q.rto_ps if q.rto_ps != FOREVER else -1
-        cdef int wait
-        cdef int32_t paused_port = -1
-        if not q.started:
-            wait = WAIT_START
-            until = self._start_time(h, q.conn)
-        elif epsn >= q.n_packet:
-            wait = WAIT_ACK_LOST
-        elif inflight(sim, q) >= q.window_bytes:
-            wait = WAIT_WINDOW
-        elif not (q.sr_n_marked or (q.next < q.n_packet and (not sim.selective or q.next - q.una < sim.sr_window))):
-            wait = WAIT_ACK
-        elif (sim.port[port].paused >> q.klass) & 1:
-            wait = WAIT_PAUSED
-            until = sim.cold[port].pause_until_ps[q.klass]
-            paused_port = port
-        else:
-            wait = WAIT_PACING
-            until = max(q.next_send_ps, self.now_ps)
-        return (q.conn, until, payload_before(sim, q, epsn), q.size_bytes, h.node, <int32_t>q.dst, paused_port, wait)
-
-    cdef int64_t _start_time(self, Host* h, uint32_t conn):
-        cdef uint32_t i
-        for i in range(h.timers.n):
-            if h.timers.items[i].id == connection_timer(conn, TIMER_START):
-                return h.timers.items[i].time_ps
-        return -1
 
     @property
     def failure(self):
-        """The earliest failing policy call after PLUGIN_FAILED: dict of flow, time_ps, hook, ctx, state; None otherwise."""
+        """The earliest failing policy call after PLUGIN_FAILED, None otherwise.
+
+        A dict of flow, time_ps, hook, ctx, state.
+        """
         cdef int t
         cdef Failure* f = NULL
+        cdef Failure* g
         for t in range(self.n_thread):
-            if self.threads[t].failure.time_ps != FOREVER and (
-                    f == NULL or (self.threads[t].failure.time_ps, self.threads[t].failure.node) < (f.time_ps, f.node)):
-                f = &self.threads[t].failure
+            g = &self.threads[t].failure
+            if g.time_ps != FOREVER and (f == NULL or (g.time_ps, g.node) < (f.time_ps, f.node)):
+                f = g
         if f == NULL:
             return None
-        return {"flow": f.flow, "time_ps": f.time_ps, "hook": HOOKS[f.hook], "ctx": (<char*>&f.ctx)[:sizeof(Ctx)],
+        return {"flow": f.flow, "time_ps": f.time_ps, "hook": HOOKS[f.hook],
+                "ctx": (<char*>&f.ctx)[:sizeof(Ctx)],
                 "state": (<char*>f.state)[:self.plan.congestion.state_dtype.itemsize]}
 
     @property
@@ -676,7 +694,7 @@ cdef class Engine:
         """Threads that share the nodes of a window."""
         return self.n_thread
 
-    # ------------------------------------------------------------------------------------------------------------- saving
+    # --------------------------------------------------------------------------------------- saving
 
     def save(self):
         """The whole state as bytes, between two calls of `run` and after `drain`.
@@ -698,7 +716,7 @@ cdef class Engine:
 
     @classmethod
     def restore(cls, plan, bytes data, **options):
-        """An engine that goes on where `save` left off; `options` as for a new one (threads, sampling, log).
+        """Engine that goes on from `save`; `options` as for a new one (threads, sampling, log).
 
         Raises
         ------
@@ -720,23 +738,24 @@ cdef class Engine:
         return engine
 
     cdef void _exchange(self, Stream* stream):
+        """Write the state to a stream, or read it; thread 0 takes over the others' sums."""
         cdef int t
         cdef int64_t* own[3]
         for t in range(1, self.n_thread):
-            _merge(&self.threads[0], &self.threads[t])
+            thread_merge(&self.threads[0], &self.threads[t])
         own[:] = [&self.now_ps, &self.n_window, &self.n_submitted]
         sim_exchange(stream, &self.sim, &self.threads[0], own, 3)
 
 
 def struct_bytes():
-    """Memory of an idle engine and of what moves in it, bytes: what docs/performance.md and plan/limits.py state.
+    """Memory of an idle engine and of what moves in it, bytes: docs/performance.md.
 
     Returns
     -------
     dict of str to int
-        "host" and "host_port", "switch" and "switch_port" (a port with its two link directions, packets and control),
-        "flow" (both halves with table entries and start timer; without the policy's state and bitmaps), "packet_on_link",
-        "packet_in_queue".
+        "host" and "host_port", "switch" and "switch_port" (a port with its two link directions,
+        packets and control), "flow" (both halves with table entries and start timer; without the
+        policy's state and bitmaps), "packet_on_link", "packet_in_queue".
     """
     cdef int64_t port = sizeof(Port) + sizeof(PortCold) + 2 * (sizeof(LinkTx) + sizeof(LinkRx))
     return {
@@ -750,22 +769,14 @@ def struct_bytes():
     }
 
 
-cdef void _merge(Thread* into, Thread* th):
-    """Move a thread's sums and failed flows to another's."""
-    cdef int64_t i
-    cdef int64_t* a = <int64_t*>&into.totals
-    cdef int64_t* b = <int64_t*>&th.totals
-    for i in range(<int64_t>(sizeof(Totals) // sizeof(int64_t))):
-        a[i] += b[i]
-        b[i] = 0
-    if th.activity_ps > into.activity_ps:
-        into.activity_ps = th.activity_ps
-    for i in range(th.failed.n):
-        memcpy(rows_add(into, &into.failed), th.failed.data + i * th.failed.row_bytes, th.failed.row_bytes)
-    th.failed.n = 0
+cdef tuple _unfinished_tuple(UnfinishedRow* row):
+    """Fields in the order of `rows.UNFINISHED_ROW`."""
+    return (row.flow, row.until_ps, row.delivered_bytes, row.size_bytes,
+            row.src, row.dst, row.port, row.wait)
 
 
 cdef int64_t _gcd(int64_t a, int64_t b):
+    """Greatest common divisor."""
     while b:
         a, b = b, a % b
     return a

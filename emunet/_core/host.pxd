@@ -51,6 +51,7 @@ cdef inline void host_depart(Sim* sim, Thread* th, Host* h, int32_t port,
 
 cdef inline void host_arrive(Sim* sim, Thread* th, Host* h, int32_t local, Packet* packet,
                              int64_t now_ps) noexcept nogil:
+    """A packet has come through the NIC: data to its receiver half, responses to their sender."""
     if unlikely(sim.log_on):
         log_packet(sim, th, now_ps, h.node, local, EV_ARRIVE, packet, 0)
     if now_ps > th.activity_ps:
@@ -69,7 +70,8 @@ cdef inline void host_control(Sim* sim, Thread* th, Host* h, int32_t local, Pack
     cdef uint8_t klass = packet_class(frame)
     cdef bint on = frame.conn != 0, changed = pause_receive(sim, port, klass, on, now_ps)
     if on:
-        heap_push(th, &h.timers, sim.cold[port].pause_until_ps[klass], <uint64_t>(local * N_CLASS + klass), 0)
+        heap_push(th, &h.timers, sim.cold[port].pause_until_ps[klass],
+                  <uint64_t>(local * N_CLASS + klass), 0)
     if unlikely(sim.log_on) and (on or changed):
         log_pause(sim, th, now_ps, h.node, local, EV_PAUSE_RX if on else EV_RESUME_RX, klass, 0)
     host_port_schedule(sim, port, now_ps)
@@ -113,16 +115,22 @@ cdef inline int64_t host_next(Sim* sim, Host* h, int* kind, int32_t* local) noex
                 break
             if t > best:
                 continue
-            if t < best or host_before(sim, h, t, KIND_ARRIVAL if k == 0 else (KIND_DEPARTURE if k == 1 else KIND_CONTROL),
-                                       i, kind[0], local[0]):
+            if t < best or host_before(
+                sim, h, t,
+                KIND_ARRIVAL if k == 0 else (KIND_DEPARTURE if k == 1 else KIND_CONTROL), i,
+                kind[0], local[0]
+            ):
                 best = t
                 kind[0] = KIND_ARRIVAL if k == 0 else (KIND_DEPARTURE if k == 1 else KIND_CONTROL)
                 local[0] = i
     return best
 
 
-cdef inline bint host_before(Sim* sim, Host* h, int64_t time_ps, int kind, int32_t local, int other_kind,
-                             int32_t other_local) noexcept nogil:
+cdef inline bint host_before(
+    Sim* sim, Host* h, int64_t time_ps, int kind, int32_t local, int other_kind,
+    int32_t other_local
+) noexcept nogil:
+    """Whether one event goes before another of its instant: by kind, then by the ports' tie."""
     if kind != other_kind:
         return kind < other_kind
     return tie_before(sim, h.node, time_ps, local, other_local)

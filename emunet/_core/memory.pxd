@@ -1,8 +1,10 @@
-"""Growing arrays: rows, heaps, tables, pools, link rings. A failed allocation sets `no_memory` and changes nothing."""
+"""Growing arrays: rows, heaps, tables, pools, link rings.
+
+A failed allocation sets `no_memory` and changes nothing.
+"""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-
 
 from emunet._core.types cimport (FAULT_LINK, FAULT_WINDOW, FOREVER, NIL, Heap, LinkRx, LinkTx,
                                  Packet, Pool, Rows, Sim, Slot, Table, Thread, Timer, check,
@@ -26,11 +28,13 @@ cdef inline void* rows_add(Thread* th, Rows* rows) noexcept nogil:
 
 
 cdef inline bint timer_before(Timer* a, Timer* b) noexcept nogil:
+    """Order of a heap: by time, then by id."""
     return a.time_ps < b.time_ps or (a.time_ps == b.time_ps and a.id < b.id)
 
 
 cdef inline void heap_push(Thread* th, Heap* heap, int64_t time_ps, uint64_t id,
                            uint32_t slot) noexcept nogil:
+    """List a timer; `slot` goes with it and does not order."""
     cdef uint32_t i, up, capacity
     cdef Timer* items
     cdef Timer item
@@ -79,10 +83,12 @@ cdef inline void heap_pop(Heap* heap) noexcept nogil:
 
 
 cdef inline int64_t heap_time(Heap* heap) noexcept nogil:
+    """Time of the first item, FOREVER if there is none."""
     return heap.items[0].time_ps if heap.n else FOREVER
 
 
 cdef inline uint32_t table_hash(uint32_t key) noexcept nogil:
+    """Multiplicative hash: consecutive message numbers spread over the whole table."""
     return <uint32_t>((<uint64_t>key * <uint64_t>0x9E3779B97F4A7C15) >> 32)
 
 
@@ -100,6 +106,7 @@ cdef inline uint32_t table_find(Table* table, uint32_t key) noexcept nogil:
 
 
 cdef inline void table_put(Table* table, uint32_t key, uint32_t slot) noexcept nogil:
+    """Add a key that is not there, after `table_reserve`."""
     cdef uint32_t i = table_hash(key) & table.mask
     while table.keys[i] != NIL:
         i = (i + 1) & table.mask
@@ -176,13 +183,17 @@ cdef inline uint32_t pool_take(Thread* th, Pool* pool) noexcept nogil:
 
 
 cdef inline void pool_give(Pool* pool, uint32_t slot) noexcept nogil:
+    """Give a slot back; it is the next to be taken."""
     pool.slots[slot].next = pool.free
     pool.free = slot
     pool.n_used -= 1
 
 
 cdef inline bint link_grow(Sim* sim, Thread* th, LinkTx* tx, LinkRx* rx) noexcept nogil:
-    """Make room on a full link. The receiver may be reading the old ring: it is retired at the window's edge."""
+    """Make room on a full link; False without memory.
+
+    The receiver may be reading the old ring: it is retired at the window's edge.
+    """
     cdef uint32_t capacity, i
     cdef Packet* ring
     cdef void** retired
@@ -218,7 +229,8 @@ cdef inline void link_push(Sim* sim, Thread* th, uint32_t link, Packet* packet,
     if unlikely(tx.ring == NULL or tx.tail - tx.head_seen > tx.mask):
         if not link_grow(sim, th, tx, &sim.rx[tx.rx]):
             return
-    check(th, tx.tail == tx.head_seen or arrival_ps >= tx.ring[(tx.tail - 1) & tx.mask].time_ps, FAULT_LINK)
+    check(th, tx.tail == tx.head_seen or arrival_ps >= tx.ring[(tx.tail - 1) & tx.mask].time_ps,
+          FAULT_LINK)
     check(th, arrival_ps >= sim.window_end_ps, FAULT_WINDOW)
     place = &tx.ring[tx.tail & tx.mask]
     place[0] = packet[0]

@@ -25,12 +25,13 @@ cdef inline uint32_t packet_dst(Packet* p) noexcept nogil:
 
 cdef inline uint32_t packet_bits(uint32_t dst, uint32_t kind, uint32_t klass,
                                  uint32_t marked) noexcept nogil:
+    """`dst_bits` of a packet; the four functions above take it apart."""
     return dst | (kind << 24) | (klass << 28) | (marked << 31)
 
 
 cdef inline int64_t port_serialise(Port* port, int64_t start_ps,
                                    int64_t frame_bytes) noexcept nogil:
-    """Serialisation of a frame that starts at `start_ps`, rounded up, the remainder carried (semantics 1)."""
+    """Serialisation of a frame from `start_ps`, ps: rounded up, remainder carried (semantics 1)."""
     cdef int64_t x, ser
     if port.ser_d == 1:
         return (frame_bytes + SLOT_BYTES) * port.ser_n
@@ -42,8 +43,10 @@ cdef inline int64_t port_serialise(Port* port, int64_t start_ps,
     return ser
 
 
-cdef inline void log_packet(Sim* sim, Thread* th, int64_t time_ps, int32_t node, int32_t port, uint8_t kind,
-                            Packet* p, int64_t occupancy) noexcept nogil:
+cdef inline void log_packet(
+    Sim* sim, Thread* th, int64_t time_ps, int32_t node, int32_t port, uint8_t kind, Packet* p,
+    int64_t occupancy
+) noexcept nogil:
     """One row of the event log for a packet, if the log wants it."""
     cdef EventRow* row
     if not (sim.log_kinds >> kind) & 1 or p.conn < sim.log_flow_lo or p.conn >= sim.log_flow_hi:
@@ -65,8 +68,10 @@ cdef inline void log_packet(Sim* sim, Thread* th, int64_t time_ps, int32_t node,
     row.pad = 0
 
 
-cdef inline void log_pause(Sim* sim, Thread* th, int64_t time_ps, int32_t node, int32_t port, uint8_t kind,
-                           uint8_t klass, int64_t occupancy) noexcept nogil:
+cdef inline void log_pause(
+    Sim* sim, Thread* th, int64_t time_ps, int32_t node, int32_t port, uint8_t kind, uint8_t klass,
+    int64_t occupancy
+) noexcept nogil:
     """One row of the event log for link control; its flow is -1."""
     cdef EventRow* row
     if not (sim.log_kinds >> kind) & 1 or sim.log_flow_lo > -1:
@@ -90,6 +95,7 @@ cdef inline void log_pause(Sim* sim, Thread* th, int64_t time_ps, int32_t node, 
 
 cdef inline void pfc_row(Thread* th, int64_t time_ps, int32_t port, uint8_t klass,
                          uint8_t on) noexcept nogil:
+    """One row of the PFC table: a switch port has decided on XOFF (1) or XON (0)."""
     cdef PfcRow* row = <PfcRow*>rows_add(th, &th.pfc)
     if row == NULL:
         return
@@ -102,7 +108,7 @@ cdef inline void pfc_row(Thread* th, int64_t time_ps, int32_t port, uint8_t klas
 
 cdef inline void pause_send(Sim* sim, Thread* th, int32_t port, uint8_t klass, bint on,
                             int64_t now_ps) noexcept nogil:
-    """Put XOFF or XON on a port that has been drained up to now: after the frame in transmission, before all data."""
+    """Put XOFF or XON on a port drained up to now: after the frame being sent, before all data."""
     cdef Port* p = &sim.port[port]
     cdef PortCold* cold = &sim.cold[port]
     cdef Packet frame
@@ -129,7 +135,7 @@ cdef inline void pause_send(Sim* sim, Thread* th, int32_t port, uint8_t klass, b
 
 cdef inline bint pause_receive(Sim* sim, int32_t port, uint8_t klass, bint on,
                                int64_t now_ps) noexcept nogil:
-    """Note XOFF or XON at a port that has been drained up to now; whether the class's pause has begun or ended."""
+    """Note XOFF or XON at a port drained up to now; whether the class's pause began or ended."""
     cdef Port* p = &sim.port[port]
     cdef PortCold* cold = &sim.cold[port]
     cdef bint was = (p.paused >> klass) & 1

@@ -13,8 +13,10 @@ cdef enum:
     NO_PSN = 65535
 
 
-cdef inline void response_queue(Sim* sim, Thread* th, Host* h, RecvHalf* r, Packet* data, uint32_t kind, int64_t aux,
-                                int64_t now_ps) noexcept nogil:
+cdef inline void response_queue(
+    Sim* sim, Thread* th, Host* h, RecvHalf* r, Packet* data, uint32_t kind, int64_t aux,
+    int64_t now_ps
+) noexcept nogil:
     """Queue an ACK, NACK or CNP that answers a data packet."""
     cdef int32_t port = h.port_start + r.port
     cdef HostPort* hp = &sim.host_port[port]

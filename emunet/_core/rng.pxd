@@ -1,4 +1,4 @@
-"""Counter-based draws (docs/semantics.md 1.2): no state, so no sampler changes another's numbers."""
+"""Counter-based draws (semantics 1.2): no state, so no sampler changes another's numbers."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -13,10 +13,12 @@ cdef inline uint64_t mix64(uint64_t x) noexcept nogil:
 
 
 cdef inline uint64_t purpose_key(uint64_t seed, uint64_t purpose) noexcept nogil:
+    """Key of all draws for one purpose; semantics 1.2 numbers the purposes."""
     return mix64(seed + purpose * GOLDEN)
 
 
 cdef inline uint64_t draw(uint64_t key, uint64_t a, uint64_t b) noexcept nogil:
+    """64 random bits: draw b of entity a."""
     return mix64(mix64(key ^ a) + b * GOLDEN)
 
 

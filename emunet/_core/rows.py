@@ -1,4 +1,4 @@
-"""Rows and counters that an engine hands out: dtypes, units and meanings, shared by both engines and the trace."""
+"""Rows and counters of an engine: dtypes, units, meanings, shared by both engines and the trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ REASONS = ("done", "until", "paused", "plug-in failed", "stuck", "out of memory"
 """Why ``Engine.run`` returned."""
 
 FLOW_RX_DONE, FLOW_TX_DONE, FLOW_FAILED = 0, 1, 2
-"""`kind` of a flow row: last byte in the receiver's memory; sender has the last ACK; retries exhausted."""
+"""`kind` of a flow row: last byte in receiver's memory; sender has last ACK; retries exhausted."""
 
 FLOW_ROW = np.dtype([
     ("time_ps", "i8"),        # when it happened
@@ -26,16 +26,20 @@ FLOW_ROW = np.dtype([
     ("pad", "i4"),
 ])
 
-(EVENT_ARRIVE, EVENT_DEPART, EVENT_DROP, EVENT_MARK, EVENT_PAUSE_TX, EVENT_RESUME_TX, EVENT_PAUSE_RX,
- EVENT_RESUME_RX) = range(8)
+(EVENT_ARRIVE, EVENT_DEPART, EVENT_DROP, EVENT_MARK, EVENT_PAUSE_TX, EVENT_RESUME_TX,
+ EVENT_PAUSE_RX, EVENT_RESUME_RX) = range(8)
 EVENT_KINDS = ("arrive", "depart", "drop", "mark", "pause_tx", "resume_tx", "pause_rx", "resume_rx")
 """`kind` of a packet event.
 
-arrive: a packet has reached the node (in-port; occupancy: `pg_bytes` after admission, 0 at a host; a dropped packet gives
-`drop` instead). depart: transmission starts (out-port; occupancy: queue bytes with it still in, 0 at a host). drop (in-port;
-occupancy: `pg_bytes`). mark (out-port; occupancy: queue bytes). pause_tx, resume_tx: XOFF (first or refresh), XON decided
-(port on which it leaves; occupancy: `pg_bytes` after the packet that caused it has been charged or released). pause_rx, resume_rx: XOFF arrived; class released by XON or expiry (port;
-occupancy 0; resume_rx only if the class was paused).
+- arrive: a packet has reached the node (in-port; occupancy: `pg_bytes` after admission, 0 at a
+  host; a dropped packet gives `drop` instead)
+- depart: transmission starts (out-port; occupancy: queue bytes with it still in, 0 at a host)
+- drop (in-port; occupancy: `pg_bytes`)
+- mark (out-port; occupancy: queue bytes)
+- pause_tx, resume_tx: XOFF (first or refresh), XON decided (port on which it leaves; occupancy:
+  `pg_bytes` after the packet that caused it has been charged or released)
+- pause_rx, resume_rx: XOFF arrived; class released by XON or expiry (port; occupancy 0; resume_rx
+  only if the class was paused)
 """
 
 PACKET_DATA, PACKET_ACK, PACKET_NACK, PACKET_CNP, PACKET_PAUSE = range(5)
@@ -47,12 +51,12 @@ EVENT_ROW = np.dtype([
     ("occupancy", "i8"),      # bytes, see EVENT_KINDS
     ("node", "i4"),
     ("port", "i4"),           # index within the node
-    ("psn", "i4"),            # modulo 2^24: data its PSN; ACK and NACK the expected one; 0 otherwise
+    ("psn", "i4"),            # modulo 2^24: data its PSN; ACK and NACK the expected one; else 0
     ("bytes", "i4"),          # frame bytes; 64 for pause events
     ("kind", "u1"),           # EVENT_*
     ("packet", "u1"),         # PACKET_*
     ("klass", "u1"),          # priority class
-    ("flags", "u1"),          # bit 0 congestion mark, bit 1 retransmission, bit 2 last packet of its message
+    ("flags", "u1"),          # bit 0 congestion mark, 1 retransmission, 2 last packet of a message
     ("pad", "u4"),
 ])
 EVENT_ORDER = ("time_ps", "node", "kind", "port", "flow", "psn", "packet", "klass")
@@ -74,21 +78,28 @@ PFC_ROW = np.dtype([
     ("pad", "u2"),
 ])
 
+# in this order the first that applies; `until_ps` is the start, the pause's expiry, the earliest
+# turn (WAIT_PACING), or the deadline of the retransmission timer
 (WAIT_START, WAIT_PAUSED, WAIT_ACK, WAIT_WINDOW, WAIT_PACING, WAIT_FAILED, WAIT_ACK_LOST) = range(7)
-# in this order the first that applies; `until_ps` is the start, the pause's expiry, the earliest turn (WAIT_PACING), or the
-# deadline of the retransmission timer
-WAIT_NAMES = ("its start time", "a paused class", "acknowledgements", "window", "pacing", "nothing: retries exhausted",
-              "the acknowledgement of delivered data")
+WAIT_NAMES = (
+    "its start time",
+    "a paused class",
+    "acknowledgements",
+    "window",
+    "pacing",
+    "nothing: retries exhausted",
+    "the acknowledgement of delivered data",
+)
 
 UNFINISHED_ROW = np.dtype([
     ("flow", "i8"),
-    ("until_ps", "i8"),       # timer armed until; -1: none
+    ("until_ps", "i8"),         # timer armed until; -1: none
     ("delivered_bytes", "i8"),  # in order at the receiver
     ("size_bytes", "i8"),
     ("src", "i4"),
     ("dst", "i4"),
-    ("port", "i4"),           # global number of the paused port, -1 otherwise
-    ("wait", "i4"),           # WAIT_*
+    ("port", "i4"),             # global number of the paused port, -1 otherwise
+    ("wait", "i4"),             # WAIT_*
 ])
 
 PORT_COUNTERS = {
@@ -104,7 +115,10 @@ PORT_COUNTERS = {
     "paused_ps": "time paused, summed over classes; a pause still on counts up to now",
     "watermark_bytes": "greatest egress bytes, all classes, since the start",
 }
-"""int64[n_port] arrays of ``Engine.ports()``; `queue_byte_ps` (float64, time integral of the egress bytes) goes with them."""
+"""int64[n_port] arrays of ``Engine.ports()``.
+
+With them goes `queue_byte_ps` (float64), the time integral of the egress bytes.
+"""
 
 CLASS_COUNTERS = {
     "queue_watermark_bytes": "greatest egress bytes of each class",

@@ -1,6 +1,7 @@
 """Saving and restoring: one description of the state, used in both directions.
 
-Structs go as they are; what they point to follows, and pointers are made anew. Rings and heaps shrink to their contents.
+Structs go as they are; what they point to follows, and pointers are made anew. Rings and heaps
+shrink to their contents.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
@@ -9,8 +10,8 @@ from libc.string cimport memcpy
 
 from emunet._core.memory cimport rows_add
 from emunet._core.types cimport (N_CLASS, Group, Heap, Host, HostPort, LinkRx, LinkTx, Packet,
-                                 Port, PortCold, Queue, RecvHalf, SendHalf, Sim, Slot, Switch,
-                                 Table, Thread, Timer, Totals, UnfinishedRow)
+                                 Pool, Port, PortCold, Queue, RecvHalf, SendHalf, Sim, Slot,
+                                 Switch, Table, Thread, Timer, Totals, UnfinishedRow)
 
 
 cdef struct Stream:
@@ -22,6 +23,7 @@ cdef struct Stream:
 
 
 cdef inline void stream_close(Stream* s) noexcept nogil:
+    """Give back what was written; the bytes of a stream that reads are its caller's."""
     free(s.data)
 
 
@@ -66,20 +68,25 @@ cdef inline void exchange_heap(Stream* s, Heap* heap) noexcept nogil:
 
 
 cdef inline void exchange_table(Stream* s, Table* table) noexcept nogil:
+    """The struct has gone before; its keys and slots follow."""
     cdef int64_t n = <int64_t>table.mask + 1 if table.keys != NULL else 0
     table.keys = <uint32_t*>exchange_array(s, table.keys, n, sizeof(uint32_t))
     table.slots = <uint32_t*>exchange_array(s, table.slots, n, sizeof(uint32_t))
 
 
 cdef inline void exchange_host(Stream* s, Sim* sim, Host* h) noexcept nogil:
+    """A host with its connections, their policy states and bitmaps, timers and packets."""
+    cdef int64_t words = sim.sr_window >> 6
     exchange(s, h, sizeof(Host))
     h.send = <SendHalf*>exchange_array(s, h.send, h.send_capacity, sizeof(SendHalf))
     h.recv = <RecvHalf*>exchange_array(s, h.recv, h.recv_capacity, sizeof(RecvHalf))
     if sim.cc_state_bytes:
         h.cc_state = <uint8_t*>exchange_array(s, h.cc_state, h.send_capacity, sim.cc_state_bytes)
     if sim.selective:
-        h.send_bits = <uint64_t*>exchange_array(s, h.send_bits, h.send_capacity, 2 * (sim.sr_window >> 6) * sizeof(uint64_t))
-        h.recv_bits = <uint64_t*>exchange_array(s, h.recv_bits, h.recv_capacity, (sim.sr_window >> 6) * sizeof(uint64_t))
+        h.send_bits = <uint64_t*>exchange_array(s, h.send_bits, h.send_capacity,
+                                                2 * words * sizeof(uint64_t))
+        h.recv_bits = <uint64_t*>exchange_array(s, h.recv_bits, h.recv_capacity,
+                                                words * sizeof(uint64_t))
     exchange_table(s, &h.send_table)
     exchange_table(s, &h.recv_table)
     exchange_heap(s, &h.timers)
@@ -110,6 +117,7 @@ cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
                               int n_own) noexcept nogil:
     """All that changes while a simulation runs."""
     cdef int32_t i, first = sim.node_port_start[sim.n_host]
+    cdef Pool* pool
     cdef int64_t n_failed = th.failed.n
     for i in range(n_own):
         exchange(s, own[i], sizeof(int64_t))
@@ -132,8 +140,8 @@ cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
         exchange_heap(s, &sim.host_port[i].paced)
     for i in range(sim.n_switch):
         exchange(s, &sim.switches[i], sizeof(Switch))
-        sim.switches[i].pool.slots = <Slot*>exchange_array(s, sim.switches[i].pool.slots, sim.switches[i].pool.capacity,
-                                                           sizeof(Slot))
+        pool = &sim.switches[i].pool
+        pool.slots = <Slot*>exchange_array(s, pool.slots, pool.capacity, sizeof(Slot))
         exchange_heap(s, &sim.switches[i].timers)
     for i in range(sim.n_host):
         exchange_host(s, sim, &sim.hosts[i])

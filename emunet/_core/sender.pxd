@@ -37,7 +37,8 @@ cdef inline void rto_arm(Sim* sim, Thread* th, Host* h, SendHalf* q, int64_t now
     q.rto_ps = now_ps + sim.rto_ps
     if not q.rto_listed:
         q.rto_listed = 1
-        heap_push(th, &h.timers, q.rto_ps, connection_timer(q.conn, TIMER_RTO), <uint32_t>(q - h.send))
+        heap_push(th, &h.timers, q.rto_ps, connection_timer(q.conn, TIMER_RTO),
+                  <uint32_t>(q - h.send))
 
 
 cdef inline uint32_t frame_bytes(int64_t payload_bytes, bint first) noexcept nogil:
@@ -113,7 +114,7 @@ cdef inline void flow_failed(Sim* sim, Thread* th, Host* h, SendHalf* q) noexcep
 
 cdef inline void send_leave(Sim* sim, Thread* th, Host* h, SendHalf* q, int32_t kind,
                             int64_t now_ps) noexcept nogil:
-    """Finished or failed: write the row, leave the table, let the receiver half go `linger` later."""
+    """Finished or failed: write the row, leave the table, the receiver half goes `linger` later."""
     cdef FlowRow* row = <FlowRow*>rows_add(th, &th.flows)
     cdef Release* release = <Release*>rows_add(th, &th.releases)
     if row == NULL or release == NULL:
@@ -274,7 +275,8 @@ cdef inline void send_timeout(Sim* sim, Thread* th, Host* h, SendHalf* q,
         return
     if q.rto_ps > now_ps:
         q.rto_listed = 1
-        heap_push(th, &h.timers, q.rto_ps, connection_timer(q.conn, TIMER_RTO), <uint32_t>(q - h.send))
+        heap_push(th, &h.timers, q.rto_ps, connection_timer(q.conn, TIMER_RTO),
+                  <uint32_t>(q - h.send))
         return
     q.rto_ps = FOREVER
     if inflight(sim, q) <= 0:

@@ -3,21 +3,25 @@
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
-from emunet._core.connection cimport TIMER_CC, TIMER_RTO, TIMER_START
+from emunet._core.connection cimport (TIMER_CC, TIMER_RTO, TIMER_START, connection_timer, inflight,
+                                      payload_before)
 from emunet._core.host cimport host_window
-from emunet._core.memory cimport heap_push, table_find
+from emunet._core.memory cimport heap_push, rows_add, table_find
 from emunet._core.switch cimport port_due, port_sampled, switch_window
-from emunet._core.types cimport (FOREVER, NIL, N_CLASS, EventRow, FlowRow, Host, LinkRx, LinkTx,
-                                 PfcRow, QueueRow, RecvHalf, Release, SendHalf, Sim, Switch, Table,
-                                 Thread, Timer, UnfinishedRow)
+from emunet._core.types cimport (FOREVER, NIL, N_CLASS, WAIT_ACK, WAIT_ACK_LOST, WAIT_PACING,
+                                 WAIT_PAUSED, WAIT_START, WAIT_WINDOW, EventRow, FlowRow, Host,
+                                 LinkRx, LinkTx, PfcRow, PortCold, QueueRow, RecvHalf, Release,
+                                 SendHalf, Sim, Switch, Table, Thread, Timer, Totals,
+                                 UnfinishedRow)
 
 cdef enum:
     NODES_PER_BLOCK = 64
 
 
 cdef inline void thread_init(Thread* th) noexcept nogil:
+    """Empty row arrays, each of its kind, and no failure."""
     memset(th, 0, sizeof(Thread))
     th.flows.row_bytes = sizeof(FlowRow)
     th.log.row_bytes = sizeof(EventRow)
@@ -32,6 +36,7 @@ cdef inline void thread_init(Thread* th) noexcept nogil:
 
 
 cdef inline void thread_close(Thread* th) noexcept nogil:
+    """Give back a thread's row arrays, its event heap and the rings that it has replaced."""
     cdef int64_t i
     for i in range(th.retired.n):
         free((<void**>th.retired.data)[i])
@@ -46,13 +51,30 @@ cdef inline void thread_close(Thread* th) noexcept nogil:
     free(th.heap)
 
 
+cdef inline void thread_merge(Thread* into, Thread* th) noexcept nogil:
+    """Move a thread's sums and failed flows to another's."""
+    cdef int64_t i
+    cdef int64_t* a = <int64_t*>&into.totals
+    cdef int64_t* b = <int64_t*>&th.totals
+    for i in range(<int64_t>(sizeof(Totals) // sizeof(int64_t))):
+        a[i] += b[i]
+        b[i] = 0
+    if th.activity_ps > into.activity_ps:
+        into.activity_ps = th.activity_ps
+    for i in range(th.failed.n):
+        memcpy(rows_add(into, &into.failed), th.failed.data + i * th.failed.row_bytes,
+               th.failed.row_bytes)
+    th.failed.n = 0
+
+
 cdef inline void table_close(Table* table) noexcept nogil:
+    """Give back a table's memory."""
     free(table.keys)
     free(table.slots)
 
 
 cdef inline void sim_close(Sim* sim) noexcept nogil:
-    """Give back everything that hangs on nodes and links (the arrays themselves are the engine's)."""
+    """Give back what hangs on nodes and links (the arrays themselves are the engine's)."""
     cdef int32_t i
     cdef Host* h
     for i in range(sim.n_host):
@@ -156,6 +178,7 @@ cdef inline void node_due(Sim* sim, int32_t node, int64_t time_ps) noexcept nogi
 
 
 cdef inline void block_refresh(Sim* sim, int32_t block) noexcept nogil:
+    """Earliest work of a block anew from its nodes."""
     cdef int32_t i, end = (block + 1) * NODES_PER_BLOCK
     cdef int64_t best = FOREVER
     if end > sim.n_node:
@@ -193,10 +216,12 @@ cdef inline int32_t sim_active(Sim* sim, int32_t* active) noexcept nogil:
 
 
 cdef inline void node_window(Sim* sim, Thread* th, int32_t node) noexcept nogil:
+    """One node's share of a window, and when it has work next."""
+    cdef int64_t due = sim.due_ps[node]
     if node < sim.n_host:
-        sim.due_ps[node] = host_window(sim, th, &sim.hosts[node], sim.due_ps[node])
+        sim.due_ps[node] = host_window(sim, th, &sim.hosts[node], due)
     else:
-        sim.due_ps[node] = switch_window(sim, th, &sim.switches[node - sim.n_host], sim.due_ps[node])
+        sim.due_ps[node] = switch_window(sim, th, &sim.switches[node - sim.n_host], due)
 
 
 cdef inline void window_run(Sim* sim, Thread* threads, int n_thread, int32_t* active,
@@ -262,9 +287,11 @@ cdef inline bint host_timer_live(Sim* sim, Host* h, Timer* timer, bint control) 
     """Whether a listed timer will do something; `control`: pause expiries count."""
     cdef uint32_t slot
     cdef SendHalf* q
+    cdef PortCold* cold
     cdef int number = timer.id & 7
     if not timer.id >> 40:
-        return control and sim.cold[h.port_start + (timer.id >> 3)].pause_until_ps[timer.id & 7] == timer.time_ps
+        cold = &sim.cold[h.port_start + (timer.id >> 3)]
+        return control and cold.pause_until_ps[timer.id & 7] == timer.time_ps
     slot = table_find(&h.send_table, <uint32_t>(timer.id >> 3))
     if slot == NIL:
         return False
@@ -292,7 +319,10 @@ cdef inline bint host_left(Sim* sim, Host* h, bint control) noexcept nogil:
 
 
 cdef inline bint switch_left(Sim* sim, Switch* sw, bint control) noexcept nogil:
-    """Whether a switch has work; `control`: link control counts. Queued packets of a paused class are none."""
+    """Whether a switch has work; `control`: link control counts.
+
+    Queued packets of a paused class are no work.
+    """
     cdef int32_t port, c
     for port in range(sw.port_start, sw.port_start + sw.n_port):
         if sim.rx[port].head_ps != FOREVER or port_due(&sim.port[port]) != FOREVER:
@@ -309,8 +339,51 @@ cdef inline bint switch_left(Sim* sim, Switch* sw, bint control) noexcept nogil:
     return False
 
 
+cdef inline int64_t start_time(Host* h, uint32_t conn) noexcept nogil:
+    """When a listed connection starts, ps; -1 if its start is not listed."""
+    cdef uint32_t i
+    for i in range(h.timers.n):
+        if h.timers.items[i].id == connection_timer(conn, TIMER_START):
+            return h.timers.items[i].time_ps
+    return -1
+
+
+cdef inline void send_waiting(
+    Sim* sim, Host* h, SendHalf* q, int64_t now_ps, UnfinishedRow* row
+) noexcept nogil:
+    """What a sender half waits for: the first of the WAIT_* that applies, and until when."""
+    cdef Host* peer = &sim.hosts[q.dst]
+    cdef uint32_t slot = table_find(&peer.recv_table, q.conn)
+    cdef uint32_t epsn = peer.recv[slot].epsn if slot != NIL else q.n_packet
+    cdef int32_t port = h.port_start + q.port
+    row.flow = q.conn
+    row.until_ps = q.rto_ps if q.rto_ps != FOREVER else -1
+    row.delivered_bytes = payload_before(sim, q, epsn)
+    row.size_bytes = q.size_bytes
+    row.src = h.node
+    row.dst = <int32_t>q.dst
+    row.port = -1
+    if not q.started:
+        row.wait = WAIT_START
+        row.until_ps = start_time(h, q.conn)
+    elif epsn >= q.n_packet:
+        row.wait = WAIT_ACK_LOST
+    elif inflight(sim, q) >= q.window_bytes:
+        row.wait = WAIT_WINDOW
+    elif not (q.sr_n_marked or (
+            q.next < q.n_packet and (not sim.selective or q.next - q.una < sim.sr_window))):
+        row.wait = WAIT_ACK
+    elif (sim.port[port].paused >> q.klass) & 1:
+        row.wait = WAIT_PAUSED
+        row.until_ps = sim.cold[port].pause_until_ps[q.klass]
+        row.port = port
+    else:
+        row.wait = WAIT_PACING
+        row.until_ps = q.next_send_ps if q.next_send_ps > now_ps else now_ps
+
+
 cdef inline bint work_left(Sim* sim, bint control) noexcept nogil:
-    """Whether anything is left to do anywhere (semantics 6); timers that have been overtaken are nothing."""
+    """Whether anything is left to do anywhere (semantics 6); overtaken timers are nothing."""
     cdef int32_t i
     for i in range(sim.n_host):
         if host_left(sim, &sim.hosts[i], control):

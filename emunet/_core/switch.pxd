@@ -1,8 +1,8 @@
 """A switch: forwarding, output queues drained on touch, pause frames, samples (semantics 3).
 
-Departures are not events. A port that is touched at time t first commits every departure that starts, and releases every
-byte whose last bit has left, strictly before t: no packet can have joined in between. Only while a group is in XOFF are
-departures events, so that XON is sent in time.
+Departures are not events. A port that is touched at time t first commits every departure that
+starts, and releases every byte whose last bit has left, strictly before t: no packet can have
+joined in between. Only while a group is in XOFF are departures events, so that XON is sent in time.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
@@ -33,7 +33,8 @@ cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
     if route.kind == ROUTE_BLOCK:
         if <int32_t>dst >= route.host_lo and <int32_t>dst < route.host_hi:
             offset = dst - <uint32_t>route.host_lo
-            group = offset >> route.block_shift if route.block_shift >= 0 else offset // <uint32_t>route.block
+            group = (offset >> route.block_shift if route.block_shift >= 0
+                     else offset // <uint32_t>route.block)
             first = route.down_start + group * route.down_par
             n = route.down_par
         else:
@@ -60,6 +61,7 @@ cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
 # ------------------------------------------------------------------------- event heap of one window
 
 cdef inline bint due_before(Sim* sim, int32_t node, Due* a, Due* b) noexcept nogil:
+    """Order of events at a node: by time, kind, tie of the ports (semantics 2)."""
     if a.time_ps != b.time_ps:
         return a.time_ps < b.time_ps
     if a.kind != b.kind:
@@ -69,6 +71,7 @@ cdef inline bint due_before(Sim* sim, int32_t node, Due* a, Due* b) noexcept nog
 
 cdef inline void due_push(Sim* sim, Thread* th, int32_t node, int64_t time_ps, int32_t kind,
                           int32_t port) noexcept nogil:
+    """List the head of a source; `port` is local."""
     cdef int32_t i = th.heap_n, up
     cdef Due item
     cdef Due* heap
@@ -111,6 +114,7 @@ cdef inline void due_sink(Sim* sim, Thread* th, int32_t node, Due item) noexcept
 
 
 cdef inline void due_pop(Sim* sim, Thread* th, int32_t node) noexcept nogil:
+    """Drop the first item; `th.heap[0]` is the first."""
     th.heap_n -= 1
     if th.heap_n > 0:
         due_sink(sim, th, node, th.heap[th.heap_n])
@@ -169,19 +173,24 @@ cdef inline void port_release(Sim* sim, Thread* th, Switch* sw, int32_t local) n
     check(th, q.bytes >= 0 and p.egress_bytes >= 0, FAULT_QUEUE)
     p.byte_ps += <double>frame_bytes * <double>(end - p.tx_admit_ps)
     p.tx_end_ps = FOREVER
-    if unlikely(group_release(sw, th, &sim.group[(sw.port_start + in_port) * N_CLASS + klass], klass, frame_bytes)):
+    if unlikely(group_release(sw, th, &sim.group[(sw.port_start + in_port) * N_CLASS + klass],
+                              klass, frame_bytes)):
         group_xon(sim, th, sw, in_port, klass, end)
 
 
-cdef inline void mark_packet(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet, int64_t queue_bytes,
-                             int64_t now_ps) noexcept nogil:
+cdef inline void mark_packet(
+    Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet, int64_t queue_bytes,
+    int64_t now_ps
+) noexcept nogil:
     """RED step on the bytes of the queue, this packet included (semantics 3.3)."""
     cdef int32_t port = sw.port_start + local
     cdef Port* p = &sim.port[port]
     cdef PortCold* cold = &sim.cold[port]
     cdef double u
     if queue_bytes <= cold.kmax_bytes:
-        u = <double>(draw(sim.key_mark, <uint64_t>port, <uint64_t>cold.n_mark_draw) >> 11) * 1.1102230246251565e-16
+        # 53 bits times 2^-53: uniform in [0, 1)
+        u = (<double>(draw(sim.key_mark, <uint64_t>port, <uint64_t>cold.n_mark_draw) >> 11)
+             * 1.1102230246251565e-16)
         cold.n_mark_draw += 1
         if not u < cold.mark_slope * <double>(queue_bytes - p.kmin_bytes):
             return
@@ -229,7 +238,7 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
 
 cdef inline void port_drain(Sim* sim, Thread* th, Switch* sw, int32_t local,
                             int64_t now_ps) noexcept nogil:
-    """Commit every departure that starts, release every byte whose last bit has left, strictly before now."""
+    """Commit every departure that starts, release every byte that has left, strictly before now."""
     cdef Port* p = &sim.port[sw.port_start + local]
     while True:
         if p.tx_end_ps < now_ps:
@@ -252,7 +261,7 @@ cdef inline void switch_drain(Sim* sim, Thread* th, Switch* sw, int64_t now_ps) 
 
 cdef inline void port_event(Sim* sim, Thread* th, Switch* sw, int32_t local,
                             int64_t now_ps) noexcept nogil:
-    """End of a transmission and start of the next, as an event (a listed one may be out of date)."""
+    """End of a transmission, start of the next, as an event (a listed one may be out of date)."""
     cdef Port* p = &sim.port[sw.port_start + local]
     if p.tx_end_ps == now_ps:
         port_release(sim, th, sw, local)
@@ -265,6 +274,7 @@ cdef inline void port_event(Sim* sim, Thread* th, Switch* sw, int32_t local,
 # ----------------------------------------------------------------------------------------- arrivals
 
 cdef inline uint64_t switch_timer_id(int32_t local, int32_t klass, int32_t refresh) noexcept nogil:
+    """Order of a switch's timer: by port, class, then pause expiry (0) before XOFF refresh (1)."""
     return (<uint64_t>local * N_CLASS + klass) * 2 + refresh
 
 
@@ -290,8 +300,10 @@ cdef inline void group_xoff(Sim* sim, Thread* th, Switch* sw, int32_t local, uin
         port_watch(sim, th, sw, local)
 
 
-cdef inline void switch_drop(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet, Group* g,
-                             int64_t now_ps) noexcept nogil:
+cdef inline void switch_drop(
+    Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet, Group* g, int64_t now_ps
+) noexcept nogil:
+    """Count a packet that is refused, at its in-port."""
     cdef PortCold* cold = &sim.cold[sw.port_start + local]
     cdef bint lossless = (sw.lossless >> packet_class(packet)) & 1
     cold.n_drop += 1
@@ -303,8 +315,10 @@ cdef inline void switch_drop(Sim* sim, Thread* th, Switch* sw, int32_t local, Pa
         log_packet(sim, th, now_ps, sw.node, local, EV_DROP, packet, g.bytes)
 
 
-cdef inline bint admit_hard(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet, Group* g,
-                            int verdict, int64_t growth, int64_t now_ps) noexcept nogil:
+cdef inline bint admit_hard(
+    Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet, Group* g, int verdict,
+    int64_t growth, int64_t now_ps
+) noexcept nogil:
     """Admission of a packet that does not simply fit; whether it is admitted."""
     cdef int klass = packet_class(packet)
     cdef int64_t room = sim.cold[sw.port_start + local].headroom_bytes
@@ -340,8 +354,10 @@ cdef inline void watermark_groups(Sim* sim, Thread* th, Switch* sw, Group* g,
         g.headroom_watermark_bytes = g.headroom_bytes
 
 
-cdef inline void queue_join(Sim* sim, Thread* th, Switch* sw, int32_t local, int klass, Packet* packet,
-                            int32_t in_port, int64_t now_ps) noexcept nogil:
+cdef inline void queue_join(
+    Sim* sim, Thread* th, Switch* sw, int32_t local, int klass, Packet* packet, int32_t in_port,
+    int64_t now_ps
+) noexcept nogil:
     """Append an admitted packet to its egress queue; the port has been drained up to now."""
     cdef int32_t port = sw.port_start + local
     cdef Port* p = &sim.port[port]
@@ -413,7 +429,8 @@ cdef inline void switch_control(Sim* sim, Thread* th, Switch* sw, int32_t local,
     port_drain(sim, th, sw, local, now_ps)
     changed = pause_receive(sim, port, klass, on, now_ps)
     if on:
-        heap_push(th, &sw.timers, sim.cold[port].pause_until_ps[klass], switch_timer_id(local, klass, 0), 0)
+        heap_push(th, &sw.timers, sim.cold[port].pause_until_ps[klass],
+                  switch_timer_id(local, klass, 0), 0)
     if unlikely(sim.log_on) and (on or changed):
         log_pause(sim, th, now_ps, sw.node, local, EV_PAUSE_RX if on else EV_RESUME_RX, klass, 0)
     port_wake(&sim.port[port], now_ps)
@@ -600,6 +617,7 @@ cdef inline int64_t switch_window(Sim* sim, Thread* th, Switch* sw,
 
 
 cdef inline void switch_timer_pop(Sim* sim, Thread* th, Switch* sw) noexcept nogil:
+    """The first listed timer."""
     cdef uint64_t id = sw.timers.items[0].id
     cdef int64_t now = sw.timers.items[0].time_ps
     heap_pop(&sw.timers)

@@ -1,6 +1,8 @@
-"""Structs of the engine. All times int64 picoseconds, all sizes frame bytes (destination address to FCS).
+"""Structs of the engine.
 
-Indices are 32-bit; `NIL` ends lists. `FOREVER` is "never". Layouts are fixed: packets are 32 bytes, ports two cache lines.
+All times are int64 picoseconds, all sizes frame bytes (destination address to FCS). Indices are
+32-bit; `NIL` ends lists. `FOREVER` is "never". Layouts are fixed: packets are 32 bytes, ports two
+cache lines.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -12,7 +14,8 @@ cdef extern from *:
     #define EMU_NIL 0xFFFFFFFFu
     #define EMU_G 0x9E3779B97F4A7C15ULL
     #ifdef EMUNET_CHECKED
-    #define EMU_CHECK(th, cond, code) do { if (!(cond) && !(th)->fault) (th)->fault = (code); } while (0)
+    #define EMU_CHECK(th, cond, code) \\
+        do { if (!(cond) && !(th)->fault) (th)->fault = (code); } while (0)
     #else
     #define EMU_CHECK(th, cond, code) ((void)0)
     #endif
@@ -119,9 +122,9 @@ cdef struct Packet:          # 32 bytes
     uint32_t conn            # connection (message number)
     uint32_t dst_bits        # destination host 24 | kind 4 | class 3 | congestion mark 1
     uint32_t psn_flags       # PSN 24 | flags 8
-    uint32_t stamp_ns        # start of the data packet's transmission, modulo 2^32; echoed by its response
+    uint32_t stamp_ns        # start of sending the data packet, modulo 2^32; echoed by its response
     uint16_t key             # entropy: the part of the 5-tuple that switches hash
-    uint16_t aux             # ACK of selective repeat: PSN that it answers less expected PSN; 65535: none
+    uint16_t aux             # sr ACK: PSN that it answers less expected PSN; 65535: none
     uint16_t bytes           # frame bytes
     uint16_t in_port         # in a switch: port of arrival within the node
 

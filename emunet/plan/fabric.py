@@ -245,7 +245,7 @@ def pools(topology: Topology, settings: Settings, problems: Problems, warnings: 
     if n_lossless:
         at_switch = topology.port_node >= n_host
         given = settings.headroom_bytes
-        # the packet that finds the pool full is the one that triggers XOFF, and is itself in headroom
+        # the packet that finds the pool full is the one that triggers XOFF, itself in headroom
         automatic = need + settings.frames.max_frame_bytes
         headroom = np.where(at_switch, automatic if given is None else given, 0)
     total = np.bincount(topology.port_node, headroom, topology.n_node)[n_host:]

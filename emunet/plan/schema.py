@@ -1,7 +1,8 @@
 """Every array of the Plan, once: name, dtype, shape, unit, meaning.
 
-The Plan is what the engine runs: frozen flat arrays for fabric and policies (the workload is not in it: messages reach
-the engine through ``Engine.submit``). Both engines read it, the trace stores it, and `Plan.digest` names it.
+The Plan is what the engine runs: frozen flat arrays for fabric and policies (the workload is not in
+it: messages reach the engine through ``Engine.submit``). Both engines read it, the trace stores it,
+and `Plan.digest` names it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ NO_LIMIT = np.iinfo(np.int64).max
 """Sentinel of byte thresholds that never apply (marking switched off, unlimited window)."""
 
 ROUTE_NONE, ROUTE_BLOCK, ROUTE_TABLE = 0, 1, 2
-"""`node_route_kind`: a host with one port; arithmetic on the host number; a row of next-hop sets per destination rack."""
+"""`node_route_kind`: a host with one port; arithmetic on the host number; a row of next-hop sets,
+one per destination rack."""
 
 ROUTE_UNREACHABLE, ROUTE_LOCAL = -1, -2
-"""Entries of `route_set` that are no set: packets never come here; the host hangs on this node with its only cable, so the
-one candidate is ``port_peer[node_port_start[dst]] - node_port_start[node]``."""
+"""Entries of `route_set` that are no set: packets never come here; the host hangs on this node with
+its only cable, so the one candidate is ``port_peer[node_port_start[dst]] - node_port_start[node]``.
+"""
 
 PATH_ECMP, PATH_SPRAY = 0, 1
 RECOVERY_GBN, RECOVERY_SR = 0, 1
@@ -54,63 +57,114 @@ class ScalarSpec:
 
 ARRAYS: tuple[ArraySpec, ...] = (
     # nodes: hosts 0 .. n_host-1, then switches
-    ArraySpec("node_port_start", "int32", ("n_node + 1",), "", "first port of each node; the last entry is n_port"),
-    ArraySpec("node_route_kind", "uint8", ("n_node",), "", "0 none (host with one port), 1 block, 2 table"),
-    ArraySpec("node_host_lo", "int32", ("n_node",), "", "block: first host below the node"),
-    ArraySpec("node_host_hi", "int32", ("n_node",), "", "block: end (exclusive) of the hosts below the node"),
-    ArraySpec("node_block", "int32", ("n_node",), "", "block: hosts behind each group of down ports (>= 1)"),
-    ArraySpec("node_down_start", "int32", ("n_node",), "", "block: local index of the first down port"),
-    ArraySpec("node_down_par", "int32", ("n_node",), "", "block: parallel ports to each child (>= 1)"),
-    ArraySpec("node_up_start", "int32", ("n_node",), "", "block: local index of the first up port"),
-    ArraySpec("node_up_count", "int32", ("n_node",), "", "block: number of up ports; 0 at the top"),
-    ArraySpec("node_table_row", "int64", ("n_node",), "", "table: offset of the node's row in `route_set`; -1 otherwise"),
-    ArraySpec("host_rack", "int32", ("n_host",), "", "table: destination rack of each host"),
-    ArraySpec("route_set", "int32", ("n_table * n_rack",), "", "table: next-hop set by row and rack; -1: unreachable; -2: local"),
-    ArraySpec("set_start", "int32", ("n_set + 1",), "", "first entry of each next-hop set in `set_port`"),
-    ArraySpec("set_port", "int32", ("n_set_port",), "", "local port indices of the next-hop sets, ascending"),
+    ArraySpec("node_port_start", "int32", ("n_node + 1",), "",
+              "first port of each node; the last entry is n_port"),
+    ArraySpec("node_route_kind", "uint8", ("n_node",), "",
+              "0 none (host with one port), 1 block, 2 table"),
+    ArraySpec("node_host_lo", "int32", ("n_node",), "",
+              "block: first host below the node"),
+    ArraySpec("node_host_hi", "int32", ("n_node",), "",
+              "block: end (exclusive) of the hosts below the node"),
+    ArraySpec("node_block", "int32", ("n_node",), "",
+              "block: hosts behind each group of down ports (>= 1)"),
+    ArraySpec("node_down_start", "int32", ("n_node",), "",
+              "block: local index of the first down port"),
+    ArraySpec("node_down_par", "int32", ("n_node",), "",
+              "block: parallel ports to each child (>= 1)"),
+    ArraySpec("node_up_start", "int32", ("n_node",), "",
+              "block: local index of the first up port"),
+    ArraySpec("node_up_count", "int32", ("n_node",), "",
+              "block: number of up ports; 0 at the top"),
+    ArraySpec("node_table_row", "int64", ("n_node",), "",
+              "table: offset of the node's row in `route_set`; -1 otherwise"),
+    ArraySpec("host_rack", "int32", ("n_host",), "",
+              "table: destination rack of each host"),
+    ArraySpec("route_set", "int32", ("n_table * n_rack",), "",
+              "table: next-hop set by row and rack; -1: unreachable; -2: local"),
+    ArraySpec("set_start", "int32", ("n_set + 1",), "",
+              "first entry of each next-hop set in `set_port`"),
+    ArraySpec("set_port", "int32", ("n_set_port",), "",
+              "local port indices of the next-hop sets, ascending"),
     # ports, numbered node by node; the link out of port p ends at port_peer[p]
-    ArraySpec("port_node", "int32", ("n_port",), "", "node that owns the port"),
-    ArraySpec("port_peer", "int32", ("n_port",), "", "port at the other end of the cable"),
-    ArraySpec("port_rate_bps", "int64", ("n_port",), "bit/s", "rate of the outgoing link"),
-    ArraySpec("port_delay_ps", "int64", ("n_port",), "ps", "propagation of the outgoing link"),
-    ArraySpec("port_rx_latency_ps", "int64", ("n_port",), "ps", "fixed latency of packets arriving at this port"),
-    ArraySpec("port_pause_latency_ps", "int64", ("n_port",), "ps", "fixed latency of pause frames arriving at this port"),
-    ArraySpec("port_last_hop", "uint8", ("n_port",), "", "1: switch port whose peer is a host"),
-    ArraySpec("port_ecn_kmin_bytes", "int64", ("n_port",), "bytes", "marking starts above this; NO_LIMIT: never"),
-    ArraySpec("port_ecn_kmax_bytes", "int64", ("n_port",), "bytes", "marking is certain above this"),
-    ArraySpec("port_ecn_pmax", "float64", ("n_port",), "", "marking probability at kmax"),
-    ArraySpec("port_headroom_bytes", "int64", ("n_port",), "bytes", "headroom of each lossless group of the in-port"),
+    ArraySpec("port_node", "int32", ("n_port",), "",
+              "node that owns the port"),
+    ArraySpec("port_peer", "int32", ("n_port",), "",
+              "port at the other end of the cable"),
+    ArraySpec("port_rate_bps", "int64", ("n_port",), "bit/s",
+              "rate of the outgoing link"),
+    ArraySpec("port_delay_ps", "int64", ("n_port",), "ps",
+              "propagation of the outgoing link"),
+    ArraySpec("port_rx_latency_ps", "int64", ("n_port",), "ps",
+              "fixed latency of packets arriving at this port"),
+    ArraySpec("port_pause_latency_ps", "int64", ("n_port",), "ps",
+              "fixed latency of pause frames arriving at this port"),
+    ArraySpec("port_last_hop", "uint8", ("n_port",), "",
+              "1: switch port whose peer is a host"),
+    ArraySpec("port_ecn_kmin_bytes", "int64", ("n_port",), "bytes",
+              "marking starts above this; NO_LIMIT: never"),
+    ArraySpec("port_ecn_kmax_bytes", "int64", ("n_port",), "bytes",
+              "marking is certain above this"),
+    ArraySpec("port_ecn_pmax", "float64", ("n_port",), "",
+              "marking probability at kmax"),
+    ArraySpec("port_headroom_bytes", "int64", ("n_port",), "bytes",
+              "headroom of each lossless group of the in-port"),
     # switches, indexed by node - n_host
-    ArraySpec("switch_buffer_bytes", "int64", ("n_switch",), "bytes", "whole packet buffer"),
-    ArraySpec("switch_shared_bytes", "int64", ("n_switch",), "bytes", "buffer less reserved and headroom of all groups"),
-    ArraySpec("switch_alpha", "float64", ("n_switch", N_CLASS), "", "dynamic threshold factor of each class"),
-    ArraySpec("switch_reserved_bytes", "int64", ("n_switch", N_CLASS), "bytes", "reserved for each (in-port, class)"),
-    ArraySpec("switch_lossless", "uint8", ("n_switch",), "", "bit c set: class c is lossless (PFC)"),
-    ArraySpec("switch_xon_offset_bytes", "int64", ("n_switch",), "bytes", "XON when shared + this <= threshold"),
+    ArraySpec("switch_buffer_bytes", "int64", ("n_switch",), "bytes",
+              "whole packet buffer"),
+    ArraySpec("switch_shared_bytes", "int64", ("n_switch",), "bytes",
+              "buffer less reserved and headroom of all groups"),
+    ArraySpec("switch_alpha", "float64", ("n_switch", N_CLASS), "",
+              "dynamic threshold factor of each class"),
+    ArraySpec("switch_reserved_bytes", "int64", ("n_switch", N_CLASS), "bytes",
+              "reserved for each (in-port, class)"),
+    ArraySpec("switch_lossless", "uint8", ("n_switch",), "",
+              "bit c set: class c is lossless (PFC)"),
+    ArraySpec("switch_xon_offset_bytes", "int64", ("n_switch",), "bytes",
+              "XON when shared + this <= threshold"),
     # congestion control parameters, one record of the policy's dtype, as bytes
-    ArraySpec("cc_params", "uint8", ("n_cc_param_byte",), "", "packed parameter record of the congestion policy"),
+    ArraySpec("cc_params", "uint8", ("n_cc_param_byte",), "",
+              "packed parameter record of the congestion policy"),
 )
 
 SCALARS: tuple[ScalarSpec, ...] = (
-    ScalarSpec("n_host", int, "", "hosts"),
-    ScalarSpec("n_node", int, "", "hosts and switches"),
-    ScalarSpec("n_port", int, "", "ports of all nodes"),
-    ScalarSpec("n_rack", int, "", "destination racks of the route tables"),
-    ScalarSpec("seed", int, "", "seed of every draw"),
-    ScalarSpec("ties", int, "", "0 by draw, 1 by port index"),
-    ScalarSpec("path", int, "", "0 ecmp, 1 spray"),
-    ScalarSpec("recovery", int, "", "0 go-back-N, 1 selective repeat"),
-    ScalarSpec("mtu_bytes", int, "bytes", "payload of a full packet"),
-    ScalarSpec("ack_every", int, "packets", "ACK after this many packets; the last is always acknowledged"),
-    ScalarSpec("rto_ps", int, "ps", "retransmission timeout"),
-    ScalarSpec("max_retries", int, "", "timeouts without progress before a flow fails"),
-    ScalarSpec("sr_window_packets", int, "packets", "W: receive bitmap and send window of `sr`; a power of two"),
-    ScalarSpec("sr_reorder_packets", int, "packets", "reordering tolerated before `sr` calls a packet lost"),
-    ScalarSpec("linger_ps", int, "ps", "life of a receiver half after its sender is done"),
-    ScalarSpec("cnp_interval_ps", int, "ps", "least time between CNPs of one connection"),
-    ScalarSpec("cnp_class", int, "", "priority class of CNPs"),
-    ScalarSpec("lookahead_ps", int, "ps", "L: the least delay with which one node can act on another"),
-    ScalarSpec("cc_name", str, "", "congestion policy"),
+    ScalarSpec("n_host", int, "",
+               "hosts"),
+    ScalarSpec("n_node", int, "",
+               "hosts and switches"),
+    ScalarSpec("n_port", int, "",
+               "ports of all nodes"),
+    ScalarSpec("n_rack", int, "",
+               "destination racks of the route tables"),
+    ScalarSpec("seed", int, "",
+               "seed of every draw"),
+    ScalarSpec("ties", int, "",
+               "0 by draw, 1 by port index"),
+    ScalarSpec("path", int, "",
+               "0 ecmp, 1 spray"),
+    ScalarSpec("recovery", int, "",
+               "0 go-back-N, 1 selective repeat"),
+    ScalarSpec("mtu_bytes", int, "bytes",
+               "payload of a full packet"),
+    ScalarSpec("ack_every", int, "packets",
+               "ACK after this many packets; the last is always acknowledged"),
+    ScalarSpec("rto_ps", int, "ps",
+               "retransmission timeout"),
+    ScalarSpec("max_retries", int, "",
+               "timeouts without progress before a flow fails"),
+    ScalarSpec("sr_window_packets", int, "packets",
+               "W: receive bitmap and send window of `sr`; a power of two"),
+    ScalarSpec("sr_reorder_packets", int, "packets",
+               "reordering tolerated before `sr` calls a packet lost"),
+    ScalarSpec("linger_ps", int, "ps",
+               "life of a receiver half after its sender is done"),
+    ScalarSpec("cnp_interval_ps", int, "ps",
+               "least time between CNPs of one connection"),
+    ScalarSpec("cnp_class", int, "",
+               "priority class of CNPs"),
+    ScalarSpec("lookahead_ps", int, "ps",
+               "L: the least delay with which one node can act on another"),
+    ScalarSpec("cc_name", str, "",
+               "congestion policy"),
 )
 
 
@@ -127,7 +181,8 @@ class Plan:
     names : list of str
         Node names, hosts first.
     congestion : emunet.plugin.Policy or None
-        The compiled congestion policy; not part of the digest beyond its name, parameters and source digest.
+        The compiled congestion policy; not part of the digest beyond its name, parameters and
+        source digest.
     congestion_digest : str
         Digest of the policy's source text.
     """
@@ -161,8 +216,13 @@ class Plan:
         return h.hexdigest()
 
 
-def make_plan(arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | str], names: list[str],
-              congestion: object | None = None, congestion_digest: str = "") -> Plan:
+def make_plan(
+    arrays: Mapping[str, np.ndarray],
+    scalars: Mapping[str, int | str],
+    names: list[str],
+    congestion: object | None = None,
+    congestion_digest: str = "",
+) -> Plan:
     """Check names, dtypes and leading lengths against the schema and freeze the arrays.
 
     Raises
@@ -176,11 +236,14 @@ def make_plan(arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | str]
             raise ValueError(f"plan array {spec.name} is missing")
         a = np.ascontiguousarray(arrays[spec.name], dtype=np.dtype(spec.dtype))
         if a.ndim != len(spec.shape):
-            raise ValueError(f"plan array {spec.name}: {a.ndim} dimensions, the schema says {len(spec.shape)}")
+            raise ValueError(
+                f"plan array {spec.name}: {a.ndim} dimensions, the schema says {len(spec.shape)}"
+            )
         a = a.copy()
         a.flags.writeable = False
         frozen[spec.name] = a
-    unknown = sorted(set(arrays) - {s.name for s in ARRAYS}) + sorted(set(scalars) - {s.name for s in SCALARS})
+    unknown = sorted(set(arrays) - {s.name for s in ARRAYS})
+    unknown += sorted(set(scalars) - {s.name for s in SCALARS})
     if unknown:
         raise ValueError(f"not in the plan schema: {', '.join(unknown)}")
     for scalar in SCALARS:

@@ -31,7 +31,9 @@ pytestmark = pytest.mark.checked
 SIZES = [1, 4096, 4097, 8192, 10_000, 100_000, 1_000_000]
 
 
-def one_message(rates_bps: list[int], size_bytes: int, start_ps: int = 0, **knobs: object) -> Result:
+def one_message(
+    rates_bps: list[int], size_bytes: int, start_ps: int = 0, **knobs: object
+) -> Result:
     """A message alone over a chain of links of 1 us each."""
     return run(plan_of(chain(rates_bps), **knobs), [Message(0, 1, size_bytes, start_ps)])
 
@@ -39,7 +41,7 @@ def one_message(rates_bps: list[int], size_bytes: int, start_ps: int = 0, **knob
 @pytest.mark.parametrize("n_link", [1, 2, 3, 6])
 @pytest.mark.parametrize("size_bytes", SIZES)
 def test_equal_links_have_a_closed_form(n_link: int, size_bytes: int) -> None:
-    """K1, store and forward over h equal links: (n + h - 2) F + L + propagation, with the RETH of the first packet.
+    """K1, store and forward over h equal links: (n + h - 2) F + L + propagation, RETH added.
 
     Each packet but the first follows the one before it without a gap on every link, since none is
     longer than the first; so the time is that of the first over h links, then of packets 2 .. n on
@@ -62,10 +64,10 @@ def test_equal_links_have_a_closed_form(n_link: int, size_bytes: int) -> None:
 )
 @pytest.mark.parametrize("size_bytes", [1, 4097, 10_000, 300_001])
 def test_unequal_links_follow_the_recursion(gbps: tuple[int, ...], size_bytes: int) -> None:
-    """K1, unequal rates: C(i, j) = max(C(i-1, j), C(i, j-1) + fixed) + tx(i, j), 425 Gb/s (320/17 ps a byte) included.
+    """K1, unequal rates: C(i, j) = max(C(i-1, j), C(i, j-1) + fixed) + tx(i, j).
 
-    The acknowledgements follow the same recursion on the way back, so the sender's completion is
-    exact too.
+    425 Gb/s (320/17 ps a byte) is among them. The acknowledgements follow the same recursion on the
+    way back, so the sender's completion is exact too.
     """
     rates = [g * GBPS for g in gbps]
     latency = {"switch_latency_ps": 500 * NS, "nic_latency_ps": 300 * NS}
@@ -82,9 +84,10 @@ def test_unequal_links_follow_the_recursion(gbps: tuple[int, ...], size_bytes: i
 
 
 def test_rounding_does_not_add_up() -> None:
-    """A train at 425 Gb/s ends at its exact end rounded up, however long: semantics 1, the carried remainder.
+    """A train at 425 Gb/s ends at its exact end rounded up, however long.
 
-    4178 slot bytes take 78,644.7 ps; rounded one by one, 2000 packets would be 588 ps late.
+    Semantics 1, the carried remainder: 4178 slot bytes take 78,644.7 ps; rounded one by one, 2000
+    packets would be 588 ps late.
     """
     sizes = frames(2000 * MTU)
     exact = exact_cross([0] * len(sizes), sizes, [(425 * GBPS, US)])
@@ -95,11 +98,12 @@ def test_rounding_does_not_add_up() -> None:
 
 
 def test_hpcc_standalone_time_is_above_the_exact_one() -> None:
-    """K2: HPCC's denominator for 1 MB over 2 links of 100G and 1 us is 88,000 ns, the exact delivery 85,923.84 ns.
+    """K2: HPCC's denominator for 1 MB over 2 links of 100G and 1 us is above the exact delivery.
 
-    Its base RTT is 2 * 2000 + 2 * 80 = 4160 ns (payload only) and its bytes are 1000 * 1048 at 80
-    ps: 83,840 ns. Store and forward of 1048-byte packets takes (1000 + 2 - 1) * 83.84 + 2000 ns: a
-    slowdown below 1 by 2.4 %. The same holds with this engine's frames of 1082 slot bytes.
+    The denominator is 88,000 ns, the exact delivery 85,923.84 ns. Its base RTT is 2 * 2000 + 2 * 80
+    = 4160 ns (payload only) and its bytes are 1000 * 1048 at 80 ps: 83,840 ns. Store and forward of
+    1048-byte packets takes (1000 + 2 - 1) * 83.84 + 2000 ns: a slowdown below 1 by 2.4 %. The same
+    holds with this engine's frames of 1082 slot bytes.
     """
     packets, tx_ps, payload_tx_ps = 1000, 1048 * 80, 1000 * 80
     hpcc_ps = 2 * 2 * US + 2 * payload_tx_ps + packets * tx_ps
@@ -115,7 +119,7 @@ def test_hpcc_standalone_time_is_above_the_exact_one() -> None:
 
 @pytest.mark.parametrize("size_bytes", [1, 10_000, 2_000_000])
 def test_half_the_rate_is_twice_the_time(size_bytes: int) -> None:
-    """K12: with all rates halved, what is left of the completion time without propagation doubles exactly."""
+    """K12: with all rates halved, the completion time less propagation doubles exactly."""
     fixed_ps = 3 * US
     fast, slow = (
         one_message([400 * GBPS // d, 100 * GBPS // d, 200 * GBPS // d], size_bytes).flow_ps(0)
@@ -125,7 +129,10 @@ def test_half_the_rate_is_twice_the_time(size_bytes: int) -> None:
 
 
 def test_half_an_inexact_rate_is_twice_the_time_but_for_rounding() -> None:
-    """K12 at 425 Gb/s: each link adds less than 1 ps of rounding, so over h links the two differ by less than 2 h ps."""
+    """K12 at 425 Gb/s: over h links the two differ by less than 2 h ps.
+
+    Each link adds less than 1 ps of rounding.
+    """
     n_link = 3
     fast, slow = (one_message([425 * GBPS // d] * n_link, 2_000_000).flow_ps(0) for d in (1, 2))
     off = (slow - n_link * US) - 2 * (fast - n_link * US)
@@ -135,11 +142,12 @@ def test_half_an_inexact_rate_is_twice_the_time_but_for_rounding() -> None:
 
 
 def test_anchor_over_the_idle_tree_of_128_hosts() -> None:
-    """An exact anchor: 1 MB from host 64 to host 0 over six links of 400G and 1 us, as htsim's RoCE computes 32.8077 us.
+    """An exact anchor: 1 MB from host 64 to host 0 over six links of 400G and 1 us.
 
-    htsim: 245 packets of 4160 B and 5 more store-and-forwards, 6 us, then an ACK of 64 B over six
-    links. With RoCEv2 frames: 6 * 4194 + 243 * 4178 + 658 slot bytes (the last packet has 576 B),
-    20 ps each, and an ACK of 86; the two differ by what the frames differ and by nothing else.
+    htsim's RoCE computes 32.8077 us: 245 packets of 4160 B and 5 more store-and-forwards, 6 us,
+    then an ACK of 64 B over six links. With RoCEv2 frames: 6 * 4194 + 243 * 4178 + 658 slot bytes
+    (the last packet has 576 B), 20 ps each, and an ACK of 86; the two differ by what the frames
+    differ and by nothing else.
     """
     htsim_ps = (245 + 5) * 4160 * 20 + 6 * US + 6 * 64 * 20 + 6 * US
     assert round(htsim_ps / US, 3) == 32.808
@@ -152,7 +160,10 @@ def test_anchor_over_the_idle_tree_of_128_hosts() -> None:
 
 
 def test_frames_are_those_of_rocev2_over_ipv4() -> None:
-    """K24: a middle packet of 4096 B has 4096+12+8+20+14+4+4 = 4158 frame bytes, the first 16 more, an ACK 66."""
+    """K24: a middle packet of 4096 B has 4096+12+8+20+14+4+4 = 4158 frame bytes.
+
+    The first has 16 more, an ACK has 66.
+    """
     result = run(plan_of(spokes([400 * GBPS] * 2)), [Message(0, 1, 4 * MTU + 1), Message(0, 1, 3)])
     sent = result.select(node=0, kind=R.EVENT_DEPART)
     long = sent[sent["flow"] == 0]["bytes"].tolist()
@@ -163,7 +174,7 @@ def test_frames_are_those_of_rocev2_over_ipv4() -> None:
 
 
 def test_goodput_of_a_long_message_is_its_share_of_the_wire() -> None:
-    """K24: payload over slot bytes is 4096/4178 = 98.04 %, so a 100G link carries 98.04 Gb/s of payload."""
+    """K24: payload is 4096/4178 = 98.04 % of slot bytes: a 100G link carries 98.04 Gb/s of it."""
     n = 20_000
     result = run(plan_of(spokes([100 * GBPS] * 2)), [Message(0, 1, n * MTU)], log=False)
     slots = 2 * (FIRST + GAP) + (n - 1) * (FULL + GAP)
@@ -181,10 +192,10 @@ def test_goodput_of_a_long_message_is_its_share_of_the_wire() -> None:
 def test_measured_goodputs_follow_from_the_frames(
     packets: int, slot_bytes: int, percent: float
 ) -> None:
-    """A 100G NIC measures 97.66 Gb/s with RETH in every packet and 98.01 in one of 16: 4096/4194 and 4096/4179.
+    """A 100G NIC measures 97.66 Gb/s with RETH in every packet and 98.01 with one in 16.
 
-    Messages of one and of 16 packets, all ready at once, keep the link busy: each message takes its
-    slot bytes at 80 ps, whatever their order.
+    These are 4096/4194 and 4096/4179. Messages of one and of 16 packets, all ready at once, keep
+    the link busy: each message takes its slot bytes at 80 ps, whatever their order.
     """
     n_message = 320 // packets
     result = run(
@@ -198,7 +209,10 @@ def test_measured_goodputs_follow_from_the_frames(
 
 
 def test_starts_one_picosecond_apart_stay_apart() -> None:
-    """K26: at 1 s, two messages that start 1 ps apart are delivered 1 ps apart, or one after the other in that order."""
+    """K26: at 1 s, two messages that start 1 ps apart are delivered 1 ps apart.
+
+    At one receiver they are delivered one after the other, in that order.
+    """
     start_ps = 10**12
     plan = plan_of(spokes([400 * GBPS] * 4))
     apart = run(plan, [Message(0, 2, 5000, start_ps), Message(1, 3, 5000, start_ps + 1)])
@@ -214,7 +228,10 @@ def test_starts_one_picosecond_apart_stay_apart() -> None:
 
 
 def test_latencies_are_added_once_for_each_link() -> None:
-    """Semantics 2: a packet acts at s + ser + delay + latency of the receiver, 500 ns at a switch and 300 ns at a NIC."""
+    """Semantics 2: a packet acts at s + ser + delay + latency of the receiver.
+
+    The latency is 500 ns at a switch and 300 ns at a NIC.
+    """
     plan = plan_of(chain([400 * GBPS] * 3), switch_latency_ps=500 * NS, nic_latency_ps=300 * NS)
     result = run(plan, [Message(0, 1, MTU)])
     assert result.flow_ps(0) == 3 * (FIRST + GAP) * 20 + 3 * US + 2 * 500 * NS + 300 * NS
@@ -223,9 +240,9 @@ def test_latencies_are_added_once_for_each_link() -> None:
 
 @pytest.mark.parametrize("ack_every", range(1, 17))
 def test_acknowledgements_are_counted_off(ack_every: int) -> None:
-    """K8: an ACK after every N packets and after the last: floor(M / N), plus one if N does not divide M, for every N.
+    """K8: an ACK after every N packets and after the last, for every N.
 
-    Their sequence numbers are N, 2 N, .., M.
+    These are floor(M / N), plus one if N does not divide M; their PSNs are N, 2 N, .., M.
     """
     counts = sorted({1, 2, ack_every - 1, ack_every, ack_every + 1, 3 * ack_every - 1,
                      3 * ack_every, 3 * ack_every + 1, 50} - {0})  # fmt: skip
@@ -240,7 +257,10 @@ def test_acknowledgements_are_counted_off(ack_every: int) -> None:
 
 
 def test_a_message_above_4_gib_is_counted_in_full() -> None:
-    """K19: 4 GiB + 1 byte is not cut at 32 bits: 477,219 packets of 9000 B, the last of 5,297 B, and the closed form."""
+    """K19: 4 GiB + 1 byte is not cut at 32 bits.
+
+    It has 477,219 packets of 9000 B, the last of 5,297 B, and takes what the closed form says.
+    """
     size_bytes, mtu = 2**32 + 1, 9000
     n = -(-size_bytes // mtu)
     last = size_bytes - (n - 1) * mtu
@@ -255,7 +275,7 @@ def test_a_message_above_4_gib_is_counted_in_full() -> None:
 
 @pytest.mark.slow
 def test_sequence_numbers_go_round() -> None:
-    """IBTA's PSN has 24 bits: a message of 2^24 + 1000 packets arrives in order, without a retransmission."""
+    """IBTA's PSN has 24 bits: 2^24 + 1000 packets of a message arrive in order, each sent once."""
     n = 2**24 + 1000
     plan = plan_of(spokes([400 * GBPS] * 2), mtu_bytes=256, ack_every=64)
     result = run(plan, [Message(0, 1, n * 256)], log=False)

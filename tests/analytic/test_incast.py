@@ -18,12 +18,12 @@ PS_PER_BYTE = 20
 @pytest.mark.parametrize("n_sender", [2, 5, 15])
 @pytest.mark.parametrize("size_bytes", [3000, 100_000])
 def test_equal_senders_share_one_link_without_a_gap(n_sender: int, size_bytes: int) -> None:
-    """K3: k equal messages end at k wire sizes after the first packet's arrival, and all within one round.
+    """K3: k equal messages end k wire sizes after the first packet's arrival, all within one round.
 
     The receiver's link starts when the first packets are in the switch and has work until the end,
-    so the last byte comes after exactly k times a message's slot bytes. The k last packets reach the
-    switch together, so they leave one after another: first and last completion are k - 1 of them
-    apart.
+    so the last byte comes after exactly k times a message's slot bytes. The k last packets reach
+    the switch together, so they leave one after another: first and last completion are k - 1 of
+    them apart.
     """
     messages = [Message(1 + i, 0, size_bytes) for i in range(n_sender)]
     result = run(plan_of(spokes([400 * GBPS] * (n_sender + 1))), messages)
@@ -39,11 +39,12 @@ def test_equal_senders_share_one_link_without_a_gap(n_sender: int, size_bytes: i
 
 @pytest.mark.parametrize("n_sender", [2, 7])
 def test_pauses_keep_the_link_busy_and_lose_nothing(n_sender: int) -> None:
-    """K3, lossless: with pauses the floor of k wire sizes is still met exactly if XON comes while enough is queued.
+    """K3, lossless: with pauses the floor of k wire sizes is still met exactly.
 
-    A resumed sender's packet is in the switch at most 2.5 us after XON (two cables of 1 us, a frame
-    at either end): 125,000 B at 400 Gb/s. With alpha 1 and k groups each stays within a frame or so
-    of S / (1 + k), so together they hold 600,000 B and more when XON is sent: the link never idles.
+    That is so if XON comes while enough is queued. A resumed sender's packet is in the switch at
+    most 2.5 us after XON (two cables of 1 us, a frame at either end): 125,000 B at 400 Gb/s. With
+    alpha 1 and k groups each stays within a frame or so of S / (1 + k), so together they hold
+    600,000 B and more when XON is sent: the link never idles.
     """
     size_bytes = 4_000_000
     plan = plan_of(
@@ -63,10 +64,11 @@ def test_pauses_keep_the_link_busy_and_lose_nothing(n_sender: int) -> None:
 
 
 def test_parallel_links_all_carry() -> None:
-    """K7: of four parallel links each carries, and together they carry 4 R while all are in use, to within one frame each.
+    """K7: of four parallel links each carries, and together they carry 4 R while all are in use.
 
-    32 hosts of 400G send one message each over four links of 100G. Pauses reach only the host whose
-    message they concern, so a link that has a message is busy until it has carried it.
+    That is to within one frame each. 32 hosts of 400G send one message each over four links of
+    100G. Pauses reach only the host whose message they concern, so a link that has a message is
+    busy until it has carried it.
     """
     n, trunk_bps = 32, 100 * GBPS
     plan = plan_of(trunks(n, n, [trunk_bps] * 4))
@@ -93,13 +95,13 @@ def test_parallel_links_all_carry() -> None:
 @pytest.mark.parametrize("n_sender", [2, 3, 8])
 @pytest.mark.parametrize("packets", [1, 2, 20])
 def test_watermarks_of_an_incast_are_as_counted(n_sender: int, packets: int) -> None:
-    """Exact watermarks: k packets arrive in every slot and one leaves, so the greatest queue is at the last arrival.
+    """Exact watermarks: the greatest queue of an incast is at the last arrival.
 
-    Packets arrive at A_j, k at a time. At the last instant all k n packets have been admitted, less
-    those whose last bit left before it (a frame that ends at that very instant still counts:
-    arrivals come before departures). The first ACK is in the switch after 3 us, later than all arrivals, so the
-    pool holds the same bytes; each group holds its sender's packets, of which the order of service
-    is a draw.
+    In every slot k packets arrive and one leaves. Packets arrive at A_j, k at a time. At the last
+    instant all k n packets have been admitted, less those whose last bit left before it (a frame
+    that ends at that very instant still counts: arrivals come before departures). The first ACK is
+    in the switch after 3 us, later than all arrivals, so the pool holds the same bytes; each group
+    holds its sender's packets, of which the order of service is a draw.
     """
     sizes = frames(packets * MTU)
     result = run(
@@ -124,10 +126,11 @@ def test_watermarks_of_an_incast_are_as_counted(n_sender: int, packets: int) -> 
 
 
 def test_a_faster_sender_queues_the_difference_of_rates() -> None:
-    """Queue of one sender at 4 R into a link of R: after n packets (n - 1) / 4 have left; the watermark counts the rest.
+    """Queue of one sender at 4 R into a link of R: after n packets (n - 1) / 4 have left.
 
-    At 400 Gb/s packet j is in the switch at F1 + j F (20 ps a byte); at 100 the link ends packet j at
-    F1 + 4 F1 + 4 j F after that. The queue is greatest when the last packet arrives.
+    The watermark counts the rest. At 400 Gb/s packet j is in the switch at F1 + j F (20 ps a byte);
+    at 100 the link ends packet j at F1 + 4 F1 + 4 j F after that. The queue is greatest when the
+    last packet arrives.
     """
     n = 41
     sizes = frames(n * MTU)
@@ -150,10 +153,10 @@ def test_a_faster_sender_queues_the_difference_of_rates() -> None:
 
 
 def test_residence_is_the_integral_of_the_queue() -> None:
-    """Semantics 3.2: the time integral of a port's queue is the sum of bytes times residence, here as computed by hand.
+    """Semantics 3.2: the time integral of a port's queue is the sum of bytes times residence.
 
-    Two one-packet messages meet: the first leaves after S, the second after 2 S, so the integral is 3 S
-    times their frame bytes.
+    Here as computed by hand: two one-packet messages meet, the first leaves after S, the second
+    after 2 S, so the integral is 3 S times their frame bytes.
     """
     size = 2000
     plan = plan_of(spokes([400 * GBPS] * 3), BARE)

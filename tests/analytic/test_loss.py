@@ -1,9 +1,10 @@
 """One packet lost: who sends what again, and when it is over.
 
-Host 0 sends at 100 Gb/s (80 ps a byte) to host 1 at 400 (20 ps a byte), so the switch holds one of its packets at a
-time. Host 2 sends single packets to host 1 too, aimed at the switch just before a chosen packet of host 0. In a
-lossy class with alpha 1 and a pool of 6000 B, a packet of 4158 B is admitted alone (4158 <= 6000) and
-dropped beside one of 2078 B (6236 > 6000 - 2078): exactly one packet is lost, at a known time.
+Host 0 sends at 100 Gb/s (80 ps a byte) to host 1 at 400 (20 ps a byte), so the switch holds one of
+its packets at a time. Host 2 sends single packets to host 1 too, aimed at the switch just before a
+chosen packet of host 0. In a lossy class with alpha 1 and a pool of 6000 B, a packet of 4158 B is
+admitted alone (4158 <= 6000) and dropped beside one of 2078 B (6236 > 6000 - 2078): exactly one
+packet is lost, at a known time.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def path_back(delay_ps: int) -> list[tuple[int, int]]:
 
 
 def spoil(at_switch_ps: int, delay_ps: int, dst: int = 1, size_bytes: int = SPOILER) -> Message:
-    """A message of host 2 that is in the switch from 10 ns before a time on (towards host 1: for 42 ns)."""
+    """A message of host 2 in the switch from 10 ns before a time on (towards host 1: for 42 ns)."""
     ser_ps = slot_ps(data_frame(size_bytes, first=True), RATES[2])
     return Message(2, dst, size_bytes, at_switch_ps - 10 * NS - delay_ps - ser_ps)
 
@@ -59,9 +60,9 @@ def arrivals(sizes: list[int], links: list[tuple[int, int]], start_ps: int = 0) 
 
 @pytest.mark.parametrize("lost", [1, 7, 18])
 def test_go_back_n_sends_the_rest_again(lost: int) -> None:
-    """K17: with packet i of n dropped, all n sent before the news, go-back-N sends n - i packets again.
+    """K17: with packet i of n dropped, all n sent before the news, go-back-N sends n - i again.
 
-    The receiver discards i+1 .. n-1 and sends one NACK, for i+1; the sender goes back when it comes.
+    The receiver discards i+1 .. n-1 and sends one NACK, for i+1, on which the sender goes back.
     """
     n, delay_ps = 20, 10 * US
     sizes = frames(n * MTU)
@@ -81,10 +82,9 @@ def test_go_back_n_sends_the_rest_again(lost: int) -> None:
 
 @pytest.mark.parametrize("lost", [1, 30])
 def test_go_back_n_sends_again_what_was_in_flight(lost: int) -> None:
-    """K17, news in time: what is sent again is what had been sent when the NACK came, i .. next-1, and no more.
+    """K17, news in time: sent again is what had been sent when the NACK came, i .. next-1, no more.
 
-    A frame that has begun is finished first; a NACK that comes at the very end of one is in time for the
-    next.
+    A frame that has begun is finished first; a NACK at the very end of one is in time for the next.
     """
     n, delay_ps = 60, US
     sizes = frames(n * MTU)
@@ -103,7 +103,7 @@ def test_go_back_n_sends_again_what_was_in_flight(lost: int) -> None:
 @pytest.mark.parametrize("lost", [1, 7, 14])
 @pytest.mark.parametrize("reorder", [1, 4])
 def test_selective_repeat_sends_one_packet_again(lost: int, reorder: int) -> None:
-    """K17: selective repeat sends exactly the lost packet again, when one more than `reorder` packets later is acknowledged.
+    """K17: selective repeat sends exactly the lost packet again.
 
     Packet i counts as lost when a packet above i + reorder is acknowledged. Everything else has
     arrived by then, so the message is complete when the repetition arrives.
@@ -129,10 +129,11 @@ def test_selective_repeat_sends_one_packet_again(lost: int, reorder: int) -> Non
 def test_a_lost_last_packet_is_recovered_by_the_timer_only(
     n: int, n_drop: int, recovery: str
 ) -> None:
-    """K18: nothing tells of a lost last packet but the timer: it runs from the last ACK that found it in flight.
+    """K18: nothing tells of a lost last packet but the timer.
 
-    deadline = arrival of ACK(n-2) + RTO (the packet's own start + RTO if n is 1); the repetition goes out at
-    the deadline, and the next deadline is RTO later.
+    It runs from the last ACK that found the packet in flight: deadline = arrival of ACK(n-2) + RTO
+    (the packet's own start + RTO if n is 1); the repetition goes out at the deadline, and the next
+    deadline is RTO later.
     """
     delay_ps = US
     sizes = frames((n - 1) * MTU + 3000)
@@ -153,10 +154,10 @@ def test_a_lost_last_packet_is_recovered_by_the_timer_only(
 
 @pytest.mark.parametrize("recovery", ["gbn", "sr"])
 def test_a_lost_acknowledgement_costs_a_duplicate(recovery: str) -> None:
-    """Semantics 4.2, 4.3: if the last ACK is lost, the receiver has all; the timer sends the last packet once more, as a duplicate.
+    """Semantics 4.2, 4.3: if the last ACK is lost, the receiver has all.
 
-    The switch drops the ACK because a full packet of host 2 is in the queue towards host 0: 4174 + 66 > 6000 -
-    4174.
+    The timer sends the last packet once more, as a duplicate. The switch drops the ACK because a
+    full packet of host 2 is in the queue towards host 0: 4174 + 66 > 6000 - 4174.
     """
     delay_ps = US
     size = 3000

@@ -30,19 +30,20 @@ def pool(shared_bytes: int, headroom_bytes: int, n_port: int) -> dict[str, int]:
 
 
 def test_xoff_and_xon_as_worked_out_by_hand() -> None:
-    """Semantics 3.2 and 3.4 by hand: when XOFF and XON are decided and act, what is queued, and the completion.
+    """Semantics 3.2, 3.4 by hand: XOFF and XON decided and in effect, bytes queued, completion.
 
-    400G (20 ps a byte) into 100G (80), cables of 1 us, switch 500 ns, NIC and pauses 300 ns; pool 60,000, alpha
-    1: XOFF when the group holds x > 60,000 - x. Packet k is in the switch at A_k = 1,583,880 + 83,560 k and has left at
-    E_k = 1,919,400 + 334,240 k.
+    400G (20 ps a byte) into 100G (80), cables of 1 us, switch 500 ns, NIC and pauses 300 ns; pool
+    60,000, alpha 1: XOFF when the group holds x > 60,000 - x. Packet k is in the switch at A_k =
+    1,583,880 + 83,560 k and has left at E_k = 1,919,400 + 334,240 k.
 
-    At A_7 the group holds 29,106 (packet 0 has left), at A_8 33,264 > 26,736: XOFF at 2,252,360. The reverse link is
-    idle; 84 bytes take 1680, and after 1.3 us the host is paused at 3,554,040, with packet 42 in transmission (begun
-    at 3,509,840). Packets 9 .. 42 go to headroom; at A_42 eight of them have left (2 .. 9; packet 1
-    went while headroom was empty): 26 * 4158 = 108,108. XON needs headroom 0 and x + 3000 <= 60,000 - x:
-    28,500 or less, that is 6 packets, so 37 have left: E_36 = 13,952,040. It acts at the host 1,301,680 later,
-    15,253,720. By then 43 packets have been sent; the other 6 are in the switch 1,583,560 after that and later
-    than E_42 = 15,957,480, so they take 6 * 334,240 from then and 1.3 us.
+    At A_7 the group holds 29,106 (packet 0 has left), at A_8 33,264 > 26,736: XOFF at 2,252,360.
+    The reverse link is idle; 84 bytes take 1680, and after 1.3 us the host is paused at 3,554,040,
+    with packet 42 in transmission (begun at 3,509,840). Packets 9 .. 42 go to headroom; at A_42
+    eight of them have left (2 .. 9; packet 1 went while headroom was empty): 26 * 4158 = 108,108.
+    XON needs headroom 0 and x + 3000 <= 60,000 - x: 28,500 or less, that is 6 packets, so 37 have
+    left: E_36 = 13,952,040. It acts at the host 1,301,680 later, 15,253,720. By then 43 packets
+    have been sent; the other 6 are in the switch 1,583,560 after that and later than E_42 =
+    15,957,480, so they take 6 * 334,240 from then and 1.3 us.
     """
     plan = plan_of(spokes([400 * GBPS, 100 * GBPS]), **pool(60_000, 200_000, 2), **LATENCY)
     result = run(plan, [Message(0, 1, 49 * MTU)])
@@ -71,13 +72,15 @@ def test_xoff_and_xon_as_worked_out_by_hand() -> None:
 
 
 def test_a_pause_frame_waits_for_the_frame_in_transmission() -> None:
-    """Semantics 3.4: a pause frame starts when the frame in transmission ends, before all data that waits.
+    """Semantics 3.4: a pause frame starts when the frame being sent ends, before all waiting data.
 
-    As above, but host 2 sends two full packets to host 0, the first of which starts on the reverse link 1 ps before
-    XOFF is decided. XOFF comes at A_7 now, as 4174 bytes of another group leave 55,826 - x: x = 29,106
-    > 26,720. The pause frame starts when that packet ends, 83,879 later, and the second packet after it.
+    As above, but host 2 sends two full packets to host 0, the first of which starts on the reverse
+    link 1 ps before XOFF is decided. XOFF comes at A_7 now, as 4174 bytes of another group leave
+    55,826 - x: x = 29,106 > 26,720. The pause frame starts when that packet ends, 83,879 later, and
+    the second packet after it.
     """
-    plan = plan_of(spokes([400 * GBPS, 100 * GBPS, 400 * GBPS]), **pool(60_000, 200_000, 3), **LATENCY)
+    rates = [400 * GBPS, 100 * GBPS, 400 * GBPS]
+    plan = plan_of(spokes(rates), **pool(60_000, 200_000, 3), **LATENCY)
     xoff_ps = 1_583_880 + 7 * 83_560
     noise_ps = xoff_ps - 1 - (1_500_000 + (FIRST + GAP) * 20)
     result = run(plan, [Message(0, 1, 49 * MTU), Message(2, 0, 2 * MTU, noise_ps)])
@@ -89,11 +92,12 @@ def test_a_pause_frame_waits_for_the_frame_in_transmission() -> None:
 
 
 def test_refreshes_come_every_half_pause() -> None:
-    """Semantics 3.4: while a group stays in XOFF the frame is repeated every half of 65,535 quanta, decision to decision.
+    """Semantics 3.4: while a group stays in XOFF the frame is repeated every half of 65,535 quanta.
 
-    A receiver of 1 Gb/s keeps the group of a sender of 400 in XOFF for many times 41,942 ns. Every repetition
-    is counted and sent, and the host stays paused from the first frame to XON. The message has as many
-    packets as were sent before the pause acted, so that there is no second XOFF.
+    That is from decision to decision. A receiver of 1 Gb/s keeps the group of a sender of 400 in
+    XOFF for many times 41,942 ns. Every repetition is counted and sent, and the host stays paused
+    from the first frame to XON. The message has as many packets as were sent before the pause
+    acted, so that there is no second XOFF.
     """
     half_ps = pause_ps(400 * GBPS) // 2
     assert half_ps == 41_942_400
@@ -117,11 +121,12 @@ def test_refreshes_come_every_half_pause() -> None:
 
 
 def headroom_case(gbps: int, delay_ps: int, headroom_bytes: int) -> tuple[Result, int, int]:
-    """The most that can arrive after XOFF: the result, the number of packets after it, and XOFF's time.
+    """The most that can arrive after XOFF: result, number of packets after it, time of XOFF.
 
-    Host 0 sends without a gap to a receiver so slow that nothing leaves meanwhile. At packet 6 the group holds 29,122
-    bytes; a full packet of host 2, admitted 1 ps before, makes the threshold 60,000 - 4174 - 29,122 = 26,704: XOFF. That
-    packet has just begun on the reverse link, so the pause frame waits for nearly all of it.
+    Host 0 sends without a gap to a receiver so slow that nothing leaves meanwhile. At packet 6 the
+    group holds 29,122 bytes; a full packet of host 2, admitted 1 ps before, makes the threshold
+    60,000 - 4174 - 29,122 = 26,704: XOFF. That packet has just begun on the reverse link, so the
+    pause frame waits for nearly all of it.
     """
     rate = gbps * GBPS
     ps = 8000 // gbps
@@ -152,12 +157,12 @@ def headroom_case(gbps: int, delay_ps: int, headroom_bytes: int) -> tuple[Result
 def test_headroom_of_the_worst_case_is_enough_and_a_byte_less_is_not(
     gbps: int, delay_ps: int
 ) -> None:
-    """K9: with headroom for exactly the packets that can arrive after XOFF nothing is lost; with one byte less, one packet.
+    """K9: with headroom for exactly the packets that can arrive after XOFF nothing is lost.
 
-    Those are the packets that arrive after XOFF and began before the pause acted: propagation both ways, the
-    pipeline, the response, a frame in transmission at either end and the pause frame itself. The
-    headroom that a scenario gets by itself covers N of them in slot bytes and one that finds the pool
-    full, and less than N + 2 and the RETH.
+    With one byte less one packet is. The packets are those that arrive after XOFF and began before
+    the pause acted: propagation both ways, the pipeline, the response, a frame in transmission at
+    either end and the pause frame itself. The headroom that a scenario gets by itself covers N of
+    them in slot bytes and one that finds the pool full, and less than N + 2 and the RETH.
     """
     _, n, _ = headroom_case(gbps, delay_ps, 2_000_000)
     enough, _, _ = headroom_case(gbps, delay_ps, n * FULL)
@@ -175,10 +180,10 @@ def test_headroom_of_the_worst_case_is_enough_and_a_byte_less_is_not(
 
 
 def test_both_ends_paused_still_send_pause_frames() -> None:
-    """K10: a port that is itself paused still sends XOFF and XON, nothing is lost and everything ends.
+    """K10: a port that is itself paused still sends XOFF and XON; nothing is lost, everything ends.
 
-    Two hosts at each of two switches send to the slow host of the other side, so both ends of the cable
-    between the switches are paused at times that overlap.
+    Two hosts at each of two switches send to the slow host of the other side, so both ends of the
+    cable between the switches are paused at times that overlap.
     """
     plan = plan_of(
         trunks(3, 3, [400 * GBPS]),

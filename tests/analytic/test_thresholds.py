@@ -1,4 +1,4 @@
-"""The shared buffer: dynamic thresholds settle where their equation says, reserved bytes are kept."""
+"""Shared buffer: dynamic thresholds settle where their equation says, reserved bytes are kept."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ LOG = (1 << R.EVENT_DEPART, -1, 1 << 32)
 @pytest.mark.parametrize("alpha", [0.125, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("n_queue", [1, 2, 4])
 def test_saturated_queues_settle_at_their_threshold(alpha: float, n_queue: int) -> None:
-    """K16, dynamic thresholds (Choudhury and Hahne 1998): k saturated queues each settle at alpha B / (1 + k alpha).
+    """K16 (Choudhury and Hahne 1998): k saturated queues each settle at alpha B / (1 + k alpha).
 
-    Each of k receivers of 100G has a sender of 400G; they start one after another, so the queues settle
-    anew k times. A packet is refused when q + b > alpha (B - used), so the peaks sum to more than (k alpha B - k b) /
-    (1 + k alpha); one that is admitted saw at most k frames more of free pool, so they sum to at most
-    (k alpha B + k b k alpha) / (1 + k alpha): their mean is within one frame of the settled value. A single queue may
-    differ by that frame and by alpha for each of the k - 1 others that lacked one when it was served. Peaks are one frame
-    above what is left when a departure starts.
+    Each of k receivers of 100G has a sender of 400G; they start one after another, so the queues
+    settle anew k times. A packet is refused when q + b > alpha (B - used), so the peaks sum to more
+    than (k alpha B - k b) / (1 + k alpha); one that is admitted saw at most k frames more of free
+    pool, so they sum to at most (k alpha B + k b k alpha) / (1 + k alpha): their mean is within one
+    frame of the settled value. A single queue may differ by that frame and by alpha for each of the
+    k - 1 others that lacked one when it was served. Peaks are one frame above what is left when a
+    departure starts.
     """
     plan = plan_of(
         spokes([400 * GBPS] * n_queue + [100 * GBPS] * n_queue),
@@ -60,11 +61,12 @@ def test_saturated_queues_settle_at_their_threshold(alpha: float, n_queue: int) 
 
 @pytest.mark.parametrize("reserved", [0, 20_000])
 def test_a_queue_alone_is_admitted_up_to_reserved_and_threshold(reserved: int) -> None:
-    """Semantics 3.2: the first drop is the first packet with q + b > reserved + int(alpha (S - used)), counted by hand.
+    """Semantics 3.2: the first drop is the first with q + b > reserved + int(alpha (S - used)).
 
-    Nothing leaves meanwhile (a receiver of 1 Gb/s). The reserved bytes of the group are not part of `used`: after n packets
-    of 4174 + 4158 (n - 1) bytes, used is what exceeds them. With S = 90,000 and alpha 1/2 admission
-    ends above 27,228 bytes, with 20,000 reserved above 47,228: after 7 and 12 packets.
+    Counted by hand: nothing leaves meanwhile (a receiver of 1 Gb/s). The reserved bytes of the
+    group are not part of `used`: after n packets of 4174 + 4158 (n - 1) bytes, used is what exceeds
+    them. With S = 90,000 and alpha 1/2 admission ends above 27,228 bytes, with 20,000 reserved
+    above 47,228: after 7 and 12 packets.
     """
     plan = plan_of(
         spokes([400 * GBPS, GBPS]),
@@ -92,10 +94,11 @@ def test_a_queue_alone_is_admitted_up_to_reserved_and_threshold(reserved: int) -
 
 
 def test_a_full_pool_refuses_although_the_threshold_would_admit() -> None:
-    """Semantics 3.2: a lossy packet needs room in the pool too: with a large alpha the pool is the limit, to the byte.
+    """Semantics 3.2: a lossy packet needs room in the pool too.
 
-    alpha 1000: the threshold is no limit until the pool is within 1/1000 of full; S = 10 full packets and a first one
-    admits exactly 11, and one byte less admits 10.
+    With a large alpha the pool is the limit, to the byte. At alpha 1000 the threshold is no limit
+    until the pool is within 1/1000 of full; S = 10 full packets and a first one admits exactly 11,
+    and one byte less admits 10.
     """
     exact = FIRST + 10 * FULL
     for pool_bytes, admitted in ((exact + 42, 11), (exact - 1, 10)):
@@ -108,7 +111,7 @@ def test_a_full_pool_refuses_although_the_threshold_would_admit() -> None:
 
 
 def test_classes_of_one_port_are_served_by_strict_priority() -> None:
-    """Semantics 3.3: the highest class is served first, so a lower one waits until the higher queue is empty.
+    """Semantics 3.3: the highest class goes first, so a lower one waits until that queue is empty.
 
     Two senders of 400G into a link of 400G: class 5 takes all of it, class 1 gets it afterwards.
     """

@@ -18,7 +18,7 @@ SEED = 11
 
 
 def ramp(n_packet: int, kmin: int, kmax: int, pmax: float) -> tuple[np.ndarray, Result]:
-    """Queue depth and mark of every departure while two senders fill one link's queue and it empties again."""
+    """Depth and mark of every departure while two senders fill a link's queue and it empties."""
     plan = plan_of(
         spokes([400 * GBPS] * 3),
         BARE,
@@ -42,7 +42,7 @@ def ramp(n_packet: int, kmin: int, kmax: int, pmax: float) -> tuple[np.ndarray, 
 
 
 def expected_share(depth: np.ndarray, kmin: int, kmax: int, pmax: float) -> np.ndarray:
-    """0 up to kmin, pmax (q - kmin) / (kmax - kmin) up to kmax, 1 above: RED with HPCC's and DCQCN's step."""
+    """RED with HPCC's and DCQCN's step: 0 up to kmin, linear to pmax at kmax, 1 above."""
     share = pmax * (depth - kmin) / (kmax - kmin)
     return np.where(depth <= kmin, 0.0, np.where(depth > kmax, 1.0, share))
 
@@ -53,10 +53,10 @@ def deviation(marks: np.ndarray, share: np.ndarray) -> float:
 
 
 def test_marks_come_with_the_probability_of_their_queue_depth() -> None:
-    """K15: 0 up to kmin, 1 above kmax, and pmax (q - kmin) / (kmax - kmin) between, within 3 sigma over more than 1e5 draws.
+    """K15: 0 up to kmin, pmax (q - kmin) / (kmax - kmin) up to kmax, 1 above.
 
-    So it is in each of ten slices of depth (4 sigma each, as there are ten). A slope that is 4 % off would be
-    more than 3 sigma out.
+    Marks agree within 3 sigma over more than 1e5 draws. So they do in each of ten slices of depth
+    (4 sigma each, as there are ten). A slope that is 4 % off would be more than 3 sigma out.
     """
     n = 100_000
     peak = n * FRAME
@@ -80,7 +80,7 @@ def test_marks_come_with_the_probability_of_their_queue_depth() -> None:
 
 
 def test_each_mark_is_the_draw_of_its_port_and_number() -> None:
-    """Semantics 1.2, 3.3: draw d of a port is counter-based, so every single mark can be told beforehand."""
+    """Semantics 1.2, 3.3: draw d of a port is counter-based: every mark can be told beforehand."""
     n, kmin, kmax, pmax = 2000, 50_000, 400_000, 0.5
     rows, _ = ramp(n, kmin, kmax, pmax)
     slope = pmax / float(kmax - kmin)
@@ -97,10 +97,11 @@ def test_each_mark_is_the_draw_of_its_port_and_number() -> None:
 
 @pytest.mark.parametrize("window", [8, 32])
 def test_a_constant_queue_is_marked_at_a_constant_rate(window: int) -> None:
-    """K15 at a fixed depth: a window of W packets into a slower link holds the queue at one depth; its marks are binomial.
+    """K15 at a fixed depth: a window of W packets into a slower link holds the queue there.
 
-    400G into 100G: in steady state a packet departs as an acknowledgement releases the next, so the depth at
-    departures is one value; the share of marks there is within 3 sigma of its probability.
+    Its marks are binomial. 400G into 10G: in steady state a packet departs as an acknowledgement
+    releases the next, so the depth at departures is one value; the share of marks there is within 3
+    sigma of its probability.
     """
     kmin, kmax, pmax = 0, 64 * FRAME, 0.5
     plan = plan_of(
@@ -134,7 +135,7 @@ def test_a_constant_queue_is_marked_at_a_constant_rate(window: int) -> None:
 
 
 def spread(counts: Sequence[int]) -> float:
-    """Chi-square of counts against equal shares, over its degrees of freedom, in standard deviations."""
+    """Chi-square of counts against equal shares, less its degrees of freedom, in sigmas."""
     seen = np.asarray(counts, float)
     expected = seen.sum() / len(seen)
     chi2 = ((seen - expected) ** 2 / expected).sum()
@@ -144,10 +145,10 @@ def spread(counts: Sequence[int]) -> float:
 
 @pytest.mark.parametrize("path", ["ecmp", "spray"])
 def test_hashes_spread_evenly_over_parallel_links(path: str) -> None:
-    """Semantics 1.2: over 8 parallel links flows (ECMP) or packets (spray) spread like independent uniform draws.
+    """Semantics 1.2: over 8 parallel links flows (ECMP) or packets (spray) spread evenly.
 
-    Chi-square with 7 degrees of freedom, within 4 standard deviations (14.97) above and not below its least
-    value by more than its mean.
+    They do so like independent uniform draws: chi-square with 7 degrees of freedom, within 4
+    standard deviations (14.97) above and not below its least value by more than its mean.
     """
     n, per_flow = 16, 4
     plan = plan_of(

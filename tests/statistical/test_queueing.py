@@ -51,11 +51,13 @@ def batch_means(values: np.ndarray, n_batch: int = 30) -> tuple[float, float]:
 
 @pytest.mark.parametrize(("load", "n"), [(0.3, 40_000), (0.6, 80_000), (0.8, 120_000)])
 def test_poisson_arrivals_wait_as_pollaczek_and_khinchine_say(load: float, n: int) -> None:
-    """M/D/1: mean waiting rho D / (2 (1 - rho)), within 3.3 standard errors of 30 batch means (Student, 99.7 %).
+    """M/D/1: the mean waiting time is rho D / (2 (1 - rho)).
 
-    Nothing but the 40 Tb/s links stands between draw and switch: they delay a packet only behind another of the
-    same host within 839 ps. The interval is narrow enough to tell M/M/1 (twice the waiting) apart. Waiting follows from
-    the arrivals exactly (Lindley), and the port's integral of bytes is bytes times residence (Little).
+    That is within 3.3 standard errors of 30 batch means (Student, 99.7 %). Nothing but the 40 Tb/s
+    links stands between draw and switch: they delay a packet only behind another of the same host
+    within 839 ps. The interval is narrow enough to tell M/M/1 (twice the waiting) apart. Waiting
+    follows from the arrivals exactly (Lindley), and the port's integral of bytes is bytes times
+    residence (Little).
     """
     seed = 5
     result = run(
@@ -80,7 +82,7 @@ def test_poisson_arrivals_wait_as_pollaczek_and_khinchine_say(load: float, n: in
 
 
 def test_regular_arrivals_below_capacity_do_not_wait() -> None:
-    """D/D/1: arrivals one service time apart never wait, at load 1 exactly; 1 ps closer, and packet k waits k ps."""
+    """D/D/1: up to load 1 exactly no arrival waits; 1 ps closer, and packet k waits k ps."""
     n = 5000
     for period_ps, step in ((SERVICE_PS, 0), (SERVICE_PS + 1, 0), (SERVICE_PS - 1, 1)):
         work = [Message(1 + k % N_HOST, 0, MTU, k * period_ps) for k in range(n)]
@@ -103,7 +105,7 @@ def test_periodic_bursts_wait_for_those_before_them(n_sender: int) -> None:
 
 
 def test_load_is_what_was_asked_for() -> None:
-    """The receiver's link carries load times its rate: messages of 4194 slot bytes, and their spacing, say the same."""
+    """The receiver's link carries load times its rate: slot bytes (4194) and spacing say so."""
     n, load = 20_000, 0.5
     work = poisson(load, n, 9)
     result = run(fast_hosts(), work, log=False)

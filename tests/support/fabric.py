@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from support.oracle import GBPS, US
 
 from emunet.plan.compile import compile_topology
 from emunet.plan.fabric import Ecn, Settings
 from emunet.plan.schema import Plan, make_plan
 from emunet.topology.core import Topology
 from emunet.topology.explicit import Cable, explicit
+from support.oracle import GBPS, US
 
 BARE = Settings(
     switch_latency_ps=0,

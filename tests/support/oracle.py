@@ -55,7 +55,7 @@ def slot_ps(frame_bytes: int, rate_bps: int) -> int:
 
 
 class Wire:
-    """One direction of a link: frames in order, each finished once started; gaps reset the rounding.
+    """One direction of a link: frames in order, each finished once begun; gaps reset the rounding.
 
     While frames follow one another without a gap, the end of each is the exact end since the train
     began, rounded up: that is what a carried remainder comes to.

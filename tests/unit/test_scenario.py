@@ -223,10 +223,10 @@ def test_files(tmp_path: Path) -> None:
     scenario = load_scenario(file)
     assert scenario == parse_scenario(EXAMPLE)
     assert (scenario.file, scenario.base_dir) == (str(file), tmp_path)
-    assert scenario.locate("$.workload[2].incast.receiver") == f"{file}:10:36"
+    assert scenario.locate("$.workload[2].incast.receiver") == f"{file}:11:36"
     assert scenario.locate("$.switch.reserved") == f"{file}:4:1"
     error = scenario.error("$.workload[2].incast.receiver", 0, "is not a host")
-    assert str(error) == f"$.workload[2].incast.receiver: 0 is not a host [{file}:10:36]"
+    assert str(error) == f"$.workload[2].incast.receiver: 0 is not a host [{file}:11:36]"
     assert load_scenario(file, base_dir="/").base_dir == Path("/")
 
 

@@ -1,0 +1,107 @@
+"""Two engines, one page of semantics: they agree event for event."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from compare import MakeEngine, Outcome, differences, run_engine
+from plans import submit
+from random_plans import Case, deadlock_case, random_case
+from support.mix import MIXES, digests, with_record
+
+import emunet as api
+from emunet._core import load_engine
+from emunet.twin import TwinEngine
+
+pytestmark = pytest.mark.checked
+
+SEEDS = range(100, 124)
+MANY_SEEDS = range(1000, 1400)
+
+
+def outcome(make: MakeEngine, case: Case, **options: Any) -> Outcome:
+    """The case by one engine, with the log of all events."""
+    engine = make(case.plan, log_events=True, **case.options, **options)
+    return run_engine(engine, case.messages, case.until_ps)
+
+
+def assert_agree(case: Case, **options: Any) -> None:
+    """The native engine with these options and the twin differ in nothing."""
+    found = differences(outcome(load_engine(), case, **options), outcome(TwinEngine, case))
+    assert found == [], f"seed {case.seed}, {case.shape}, {options}:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_cases_agree_event_for_event(seed: int) -> None:
+    """Semantics, first paragraph: both engines implement the page and must agree event for event.
+
+    Rows of every event, sample, pause and flow, all counters, and what is unfinished. Shapes,
+    rates, delays, classes, buffers, recovery, paths and policies are drawn from the seed.
+    """
+    draw = random.Random(f"options {seed}")
+    case = random_case(seed)
+    options = {
+        "threads": draw.choice([1, 1, 2, 4]),
+        "window_ps": draw.choice([0, 0, draw.randint(1 + case.plan.lookahead_ps // 10,
+                                                     case.plan.lookahead_ps)]),
+    }  # fmt: skip
+    assert_agree(case, **options)
+
+
+def test_a_deadlock_of_pauses_ends_alike() -> None:
+    """Semantics 6: when nothing but pause frames moves, both end, and at the same time."""
+    assert_agree(deadlock_case())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", MANY_SEEDS[::50])
+def test_many_random_cases_agree_event_for_event(first: int) -> None:
+    """The same for hundreds of seeds, each a scenario of its own."""
+    for seed in range(first, first + 50):
+        assert_agree(random_case(seed), threads=1 + seed % 3)
+
+
+@pytest.mark.parametrize("seed", SEEDS[::8])
+def test_random_cases_agree_without_a_log(seed: int) -> None:
+    """Semantics 3.2: watermarks and integrals are exact though nobody looks at each packet.
+
+    The log makes the native engine drain a switch at every arrival; here it drains on touch.
+    """
+    case = random_case(seed)
+    outcomes = []
+    for make in (load_engine(), TwinEngine):
+        engine = make(case.plan)
+        outcomes.append(run_engine(engine, case.messages, case.until_ps))
+    found = differences(*outcomes)
+    assert found == [], f"seed {seed}, {case.shape}:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("seed", SEEDS[1::8])
+def test_random_cases_cut_and_saved_agree(seed: int) -> None:
+    """Semantics 2.2 and `save`: the native run is cut at random, saved and restored at each cut."""
+    case, draw = random_case(seed), random.Random(f"cuts {seed}")
+    make = load_engine()
+    engine = make(case.plan, log_events=True, **case.options)
+    submit(engine, case.messages)
+    pieces = []
+    for until_ps in sorted(draw.randrange(1, 100_000_000) for _ in range(8)):
+        engine.run(min(until_ps, case.until_ps))
+        pieces.append(engine.drain())
+        engine = make.restore(
+            case.plan, engine.save(), threads=draw.choice([1, 2]), log_events=True, **case.options
+        )
+    rest = run_engine(engine, [], case.until_ps)
+    rest.rows = {name: np.concatenate([*(piece[name] for piece in pieces), rows])
+                 for name, rows in rest.rows.items()}  # fmt: skip
+    found = differences(rest, outcome(TwinEngine, case))
+    assert found == [], f"seed {seed}, {case.shape}:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_the_mixes_agree_through_the_command(name: str) -> None:
+    """Walkthrough 4: `--twin` gives the same results, by the digest of each part."""
+    scenario = with_record(MIXES[name], queues={"every": "1us"}, packets=True)
+    assert digests(api.run(scenario)) == digests(api.run(scenario, twin=True))
