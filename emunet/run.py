@@ -436,7 +436,8 @@ class _Loop:
 
     def _finish(self, engine: Any, reason: str) -> None:
         """Close the recorder's books."""
-        self.now_ps = int(engine.now_ps)
+        done = reason == rows.REASONS[rows.DONE]    # not the wait for pauses that no longer matter
+        self.now_ps = int(engine.moved_ps if done else engine.now_ps)
         self.totals = engine.totals()
         self.recorder.finish(
             engine.ports(),

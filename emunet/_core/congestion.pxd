@@ -3,7 +3,8 @@
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 
-from emunet._core.connection cimport TIMER_CC, connection_timer, inflight, payload_before
+from emunet._core.connection cimport (TIMER_CC, connection_timer, inflight,
+                                      payload_before, send_repace)
 from emunet._core.memory cimport heap_push
 from emunet._core.types cimport (FOREVER, N_TIMER, Ctx, Failure, Host, Out, SendHalf, Sim, Thread,
                                  unlikely)
@@ -65,8 +66,10 @@ cdef inline void policy_call(
                 or out.rate_bps != out.rate_bps):
         policy_failed(sim, th, h, q, hook, &ctx)
         return
-    q.rate_bps = line if out.rate_bps > line else (
-        MIN_RATE_BPS if out.rate_bps < MIN_RATE_BPS else out.rate_bps)
+    if out.rate_bps != ctx.rate_bps:
+        q.rate_bps = line if out.rate_bps > line else (
+            MIN_RATE_BPS if out.rate_bps < MIN_RATE_BPS else out.rate_bps)
+        send_repace(sim, h, q, line)
     q.window_bytes = out.window_bytes if out.window_bytes >= 1 else 1
     for k in range(N_TIMER):
         delay = out.timer_ps[k]

@@ -193,6 +193,37 @@ cdef inline void paced_push(Sim* sim, Thread* th, Host* h, SendHalf* q) noexcept
               <uint32_t>(q - h.send))
 
 
+cdef inline void paced_purge(Host* h, HostPort* hp) noexcept nogil:
+    """Drop entries that a change of rate has left behind, so that the first one is valid."""
+    cdef SendHalf* q
+    while hp.paced.n:
+        q = &h.send[hp.paced.items[0].slot]
+        if (q.where == PACED and q.conn == hp.paced.items[0].id
+                and q.next_send_ps == hp.paced.items[0].time_ps):
+            return
+        heap_pop(&hp.paced)
+
+
+cdef inline int64_t send_due(SendHalf* q, double line_bps) noexcept nogil:
+    """When the packet after the last one may start, by the present rate."""
+    if q.rate_bps >= line_bps:
+        return q.paced_from_ps
+    return q.paced_from_ps + <int64_t>(<double>q.paced_bytes * 8e12 / q.rate_bps)
+
+
+cdef inline void send_repace(Sim* sim, Host* h, SendHalf* q, double line_bps) noexcept nogil:
+    """The rate has changed: `next_send` moves, and a place in the pacing heap is given up.
+
+    `send_activate`, which follows every hook, places the connection anew.
+    """
+    if q.paced_bytes == 0:
+        return
+    q.next_send_ps = send_due(q, line_bps)
+    if q.where == PACED:
+        q.where = IDLE
+        paced_purge(h, &sim.host_port[h.port_start + q.port])
+
+
 cdef inline void send_activate(Sim* sim, Thread* th, Host* h, SendHalf* q,
                                int64_t now_ps) noexcept nogil:
     """A connection may have become able to send."""

@@ -8,6 +8,8 @@ from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from math import gcd
+
 import numpy as np
 
 from emunet._core import rows as R
@@ -20,7 +22,7 @@ from emunet._core.save cimport Stream, sim_exchange, stream_close
 from emunet._core.sim cimport (node_due, recv_new, send_new, send_waiting, sim_active, sim_close,
                                sim_due, thread_close, thread_init, thread_merge, window_edge,
                                window_run, work_left)
-from emunet._core.switch cimport route_port
+from emunet._core.switch cimport held_byte_ps, route_port
 from emunet._core.types cimport *
 
 cdef enum:
@@ -277,7 +279,7 @@ cdef class Engine:
             cold = &sim.cold[i]
             peer = peers[i]
             p.next_start_ps = p.tx_end_ps = FOREVER
-            common = _gcd(8_000_000_000_000, rates[i])
+            common = gcd(8_000_000_000_000, rates[i])
             p.ser_n = 8_000_000_000_000 // common
             p.ser_d = rates[i] // common
             p.flight_ps = delays[i] + latency[peer]
@@ -357,9 +359,11 @@ cdef class Engine:
         cdef int64_t[::1] v_start = np.ascontiguousarray(start_ps, dtype=np.int64)
         cdef uint8_t[::1] v_class = np.ascontiguousarray(klass, dtype=np.uint8)
         cdef int64_t[::1] v_rtt = np.ascontiguousarray(base_rtt_ps, dtype=np.int64)
-        cdef int64_t i, mtu = self.sim.mtu_bytes
+        cdef int64_t i, n = v_id.shape[0], mtu = self.sim.mtu_bytes
         cdef Sim* sim = &self.sim
-        for i in range(v_id.shape[0]):
+        if {len(v_src), len(v_dst), len(v_size), len(v_start), len(v_class), len(v_rtt)} != {n}:
+            raise ValueError(f"messages: the columns are not all of length {n}, that of ids")
+        for i in range(n):
             if not (0 <= v_src[i] < sim.n_host and 0 <= v_dst[i] < sim.n_host
                     and v_src[i] != v_dst[i]):
                 raise ValueError(f"message {v_id[i]}: {v_src[i]} -> {v_dst[i]} "
@@ -369,7 +373,8 @@ cdef class Engine:
                 raise ValueError(f"message {v_id[i]}: size {v_size[i]}, start {v_start[i]} "
                                  f"(now {self.now_ps}), class {v_class[i]}")
             if (not 0 <= v_id[i] < NIL
-                    or table_find(&sim.hosts[v_src[i]].send_table, <uint32_t>v_id[i]) != NIL):
+                    or table_find(&sim.hosts[v_src[i]].send_table, <uint32_t>v_id[i]) != NIL
+                    or table_find(&sim.hosts[v_dst[i]].recv_table, <uint32_t>v_id[i]) != NIL):
                 raise ValueError(f"message {v_id[i]}: not a free message number")
             if not self._connect(<uint32_t>v_id[i], v_src[i], v_dst[i], v_size[i], v_start[i],
                                  v_class[i], v_rtt[i]):
@@ -583,6 +588,7 @@ cdef class Engine:
             byte_ps[i] = sim.port[i].byte_ps
             paused_ps[i] = self._paused(i)
             if i >= first:
+                byte_ps[i] += held_byte_ps(sim, i, self.now_ps)
                 for c in range(N_CLASS):
                     g = &sim.group[i * N_CLASS + c]
                     queue[i, c] = sim.queue[i * N_CLASS + c].watermark_bytes
@@ -690,6 +696,11 @@ cdef class Engine:
                 "state": (<char*>f.state)[:self.plan.congestion.state_dtype.itemsize]}
 
     @property
+    def moved_ps(self):
+        """Time of the last event that was not link control, ps."""
+        return self._activity()
+
+    @property
     def threads_used(self):
         """Threads that share the nodes of a window."""
         return self.n_thread
@@ -773,10 +784,3 @@ cdef tuple _unfinished_tuple(UnfinishedRow* row):
     """Fields in the order of `rows.UNFINISHED_ROW`."""
     return (row.flow, row.until_ps, row.delivered_bytes, row.size_bytes,
             row.src, row.dst, row.port, row.wait)
-
-
-cdef int64_t _gcd(int64_t a, int64_t b):
-    """Greatest common divisor."""
-    while b:
-        a, b = b, a % b
-    return a

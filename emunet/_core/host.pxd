@@ -2,7 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 
-from emunet._core.connection cimport host_port_schedule, may_send, ready_pop, ready_push, send_free
+from emunet._core.connection cimport (host_port_schedule, may_send, paced_purge,
+                                      paced_push, ready_pop, ready_push, send_free)
 from emunet._core.memory cimport heap_pop, heap_push, heap_time, link_pop, pool_give
 from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_kind, pause_clear,
                                 pause_receive)
@@ -27,6 +28,7 @@ cdef inline void host_depart(Sim* sim, Thread* th, Host* h, int32_t port,
         q = &h.send[hp.paced.items[0].slot]
         heap_pop(&hp.paced)
         ready_push(sim, h, q)
+        paced_purge(h, hp)
     while True:
         mask = (hp.ready_mask | hp.resp_mask) & ~p.paused
         if mask == 0:
@@ -42,8 +44,10 @@ cdef inline void host_depart(Sim* sim, Thread* th, Host* h, int32_t port,
             break
         q = ready_pop(sim, h, hp, klass)
         if may_send(sim, q):
-            send_data(sim, th, h, q, now_ps)
-            break
+            if q.next_send_ps <= now_ps:
+                send_data(sim, th, h, q, now_ps)
+                break
+            paced_push(sim, th, h, q)    # its rate fell while it waited for its turn
         if q.gone:
             send_free(h, q)
     host_port_schedule(sim, port, now_ps)

@@ -6,8 +6,8 @@ from emunet._core.congestion cimport policy_call
 from emunet._core.connection cimport (TIMER_CC, TIMER_RTO, TIMER_START, bit_clear, bit_first,
                                       bit_get, bit_set, connection_timer, inflight, may_send,
                                       paced_push, payload_before, payload_of, psn_expand,
-                                      ready_push, send_acked, send_activate, send_find, send_free,
-                                      send_marked)
+                                      ready_push, send_acked, send_activate, send_due, send_find,
+                                      send_free, send_marked)
 from emunet._core.memory cimport heap_push, link_push, rows_add, table_remove
 from emunet._core.port cimport log_packet, packet_bits, packet_kind, packet_marked, port_serialise
 from emunet._core.rng cimport draw
@@ -87,9 +87,9 @@ cdef inline void send_data(Sim* sim, Thread* th, Host* h, SendHalf* q,
     host_emit(sim, th, h, port, &packet, now_ps)
     if q.rto_ps == FOREVER:
         rto_arm(sim, th, h, q, now_ps)
-    q.next_send_ps = now_ps
-    if q.rate_bps < line:
-        q.next_send_ps += <int64_t>(<double>(packet.bytes + SLOT_BYTES) * 8e12 / q.rate_bps)
+    q.paced_from_ps = now_ps
+    q.paced_bytes = packet.bytes + SLOT_BYTES
+    q.next_send_ps = send_due(q, line)
     if may_send(sim, q):
         if q.next_send_ps <= sim.port[port].busy_until_ps:
             ready_push(sim, h, q)

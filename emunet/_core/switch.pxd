@@ -622,3 +622,21 @@ cdef inline void switch_timer_pop(Sim* sim, Thread* th, Switch* sw) noexcept nog
     cdef int64_t now = sw.timers.items[0].time_ps
     heap_pop(&sw.timers)
     switch_timer(sim, th, sw, id, now)
+
+
+cdef inline double held_byte_ps(Sim* sim, int32_t port, int64_t now_ps) noexcept nogil:
+    """Time integral, up to now, of the bytes that a switch's port still holds."""
+    cdef Port* p = &sim.port[port]
+    cdef Switch* sw = &sim.switches[sim.port_node[port] - sim.n_host]
+    cdef double total = 0.0
+    cdef uint32_t slot
+    cdef int c
+    if p.tx_end_ps != FOREVER:
+        total += <double>p.tx_bytes * <double>(now_ps - p.tx_admit_ps)
+    for c in range(N_CLASS):
+        slot = sim.queue[port * N_CLASS + c].head if (p.nonempty >> c) & 1 else NIL
+        while slot != NIL:
+            total += (<double>sw.pool.slots[slot].packet.bytes
+                      * <double>(now_ps - sw.pool.slots[slot].packet.time_ps))
+            slot = sw.pool.slots[slot].next
+    return total

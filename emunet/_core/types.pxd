@@ -278,6 +278,7 @@ cdef struct SendHalf:
     double rate_bps
     int64_t window_bytes
     int64_t next_send_ps
+    int64_t paced_from_ps    # start of the last data packet
     int64_t rto_ps           # deadline; FOREVER: off
     int64_t sr_inflight_bytes
     uint32_t ready_next
@@ -297,7 +298,7 @@ cdef struct SendHalf:
     uint32_t sr_highest
     uint32_t sr_scan
     uint32_t sr_n_marked
-    uint32_t pad
+    uint32_t paced_bytes     # slot bytes of the last data packet; 0: none sent yet
     int64_t base_rtt_ps
     int64_t timer_ps[N_TIMER]
 

@@ -21,13 +21,15 @@ def command() -> None:
 def show(topology: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Print counts, tiers, oversubscription, diameter, base RTT and BDP.
 
+    BDP is the largest base RTT times the rate of the slowest link between those hosts.
+
     TOPOLOGY is a scenario (.yaml), a topology file, or a kind with options: fat_tree,k=8.
     """
     import json
 
     from emunet.cli.output import print_json, print_tree
     from emunet.cli.specs import topology_of
-    from emunet.plan.compile import path_model, settings_of
+    from emunet.plan.compile import farthest, path_model, settings_of
     from emunet.scenario import load_scenario, parse_scenario
     from emunet.topology import build, describe
 
@@ -37,7 +39,10 @@ def show(topology: str, overrides: tuple[str, ...], as_json: bool) -> None:
         text = json.dumps({"topology": topology_of(topology)})
         scenario = parse_scenario(text, overrides, name="topology")
     fabric = build(scenario.topology, scenario.base_dir)
-    facts = describe(fabric, path_model(fabric, settings_of(scenario)))
+    paths = path_model(fabric, settings_of(scenario))
+    facts, far = describe(fabric, paths), farthest(fabric, paths)
+    if far is not None:
+        facts["bdp_bytes"] = far.bdp_bytes
     if as_json:
         print_json(facts)
     else:

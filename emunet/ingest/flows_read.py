@@ -17,7 +17,14 @@ from types import ModuleType
 import emunet.ingest
 from emunet.errors import NO_VALUE, InputFileError, did_you_mean, one_of
 from emunet.ingest.flows_ns3 import Ambiguous, ask
-from emunet.ingest.flows_table import FlowBuilder, FlowFileInfo, FlowTable, Hosts
+from emunet.ingest.flows_table import (
+    NO_LIMITS,
+    FlowBuilder,
+    FlowFileInfo,
+    FlowTable,
+    Hosts,
+    Limits,
+)
 from emunet.ingest.flows_text import Source
 
 _N_HEAD = 4
@@ -48,6 +55,7 @@ def read_flows(
     lenient: bool = False,
     survey: bool = False,
     name: str | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> FlowTable:
     """Read a flow list.
 
@@ -69,6 +77,8 @@ def read_flows(
         Count self-flows, unknown hosts and empty flows and leave them out, instead of raising.
     name : str, optional
         The file as the user named it, for errors.
+    limits : Limits
+        Larger sizes and later starts are refused.
 
     Returns
     -------
@@ -100,7 +110,7 @@ def read_flows(
         digest=source.digest(),
         start_unit=start_unit or (units[0] if units else ""),
     )
-    builder = FlowBuilder(source, info, hosts, survey)
+    builder = FlowBuilder(source, info, hosts, survey, limits)
     module.read(source, builder, chosen, info.start_unit, lenient)
     return builder.finish()
 

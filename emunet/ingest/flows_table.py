@@ -40,6 +40,23 @@ class Hosts:
     names: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Limits:
+    """The largest message and the latest start that a flow list may hold.
+
+    Parameters
+    ----------
+    most_bytes : int
+    last_start_ps : int
+    """
+
+    most_bytes: int = INT64_MAX
+    last_start_ps: int = INT64_MAX
+
+
+NO_LIMITS = Limits()
+
+
 @dataclass
 class FlowFileInfo:
     """What was sniffed and found in a flow list; `lines` prints it."""
@@ -143,12 +160,20 @@ class FlowBuilder:
         None: any host number is taken, names are numbered by appearance.
     survey : bool
         Count self-flows, unknown hosts and empty flows and leave them out, instead of raising.
+    limits : Limits
+        What is larger or later is refused.
     """
 
     def __init__(
-        self, source: Source, info: FlowFileInfo, hosts: Hosts | None, survey: bool
+        self,
+        source: Source,
+        info: FlowFileInfo,
+        hosts: Hosts | None,
+        survey: bool,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         self.source, self.info, self.hosts, self.survey = source, info, hosts, survey
+        self.limits = limits
         self.tags: dict[str, int] = {}
         self._numbers = (
             {name: i for i, name in enumerate(hosts.names[: hosts.n_host])} if hosts else {}
@@ -197,19 +222,36 @@ class FlowBuilder:
         """Bytes of a size token in units of `scale` bytes."""
         try:
             if token.isdigit() and token.isascii() and len(token) < 40:
-                return check_range(int(token) * scale, "a size", "bytes")
-            return parse_whole(token, scale, "a size", "bytes")
+                size_bytes = check_range(int(token) * scale, "a size", "bytes")
+            else:
+                size_bytes = parse_whole(token, scale, "a size", "bytes")
         except NumberProblem as bad:
             self.source.fail(index, bad.problem if token else "the size is missing", bad.fix)
+        if size_bytes > self.limits.most_bytes:
+            most = self.limits.most_bytes
+            self.source.fail(
+                index,
+                f"is more than the largest message, {most} bytes (2^32 - 1 packets)",
+                f"write at most {most // scale}, or split it into several flows",
+            )
+        return size_bytes
 
     def start(self, token: str, index: int, scale_ps: int) -> int:
         """Picoseconds of a time token in units of `scale_ps`; counts what had to be rounded."""
         try:
             if token.isdigit() and token.isascii() and len(token) < 40:
-                return check_range(int(token) * scale_ps, "a time", "ps")
-            start_ps, rounded = parse_time_ps(token, scale_ps)
+                start_ps, rounded = check_range(int(token) * scale_ps, "a time", "ps"), False
+            else:
+                start_ps, rounded = parse_time_ps(token, scale_ps)
         except NumberProblem as bad:
             self.source.fail(index, bad.problem if token else "the start time is missing", bad.fix)
+        if start_ps > self.limits.last_start_ps:
+            last = self.limits.last_start_ps
+            self.source.fail(
+                index,
+                f"is later than the last start of a run, {format_time(last)}",
+                f"write at most {last // scale_ps}, or move the flows with start",
+            )
         self.info.rounded_start_count += rounded
         return start_ps
 

@@ -29,6 +29,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?
 _WORD = re.compile(r"\S+")
 _CELL = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,#"]*))\s*(,|#|$)')
 _DIGITS_LIMIT = 40
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+"""What `surrogateescape` makes of bytes that are not UTF-8."""
 
 
 class NumberProblem(ValueError):
@@ -96,7 +98,7 @@ class Source:
         self.line, self.line_number = "", 0
         with (
             self._open() as raw,
-            io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace") as text,
+            io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape") as text,
         ):
             while True:
                 try:
@@ -117,7 +119,22 @@ class Source:
                     raise InputFileError(
                         self.name, self.line_number, 0, NO_VALUE, "is not a line of text"
                     )
+                if not line.isascii():
+                    self._must_be_utf8(line)
                 yield self.line
+
+    def _must_be_utf8(self, line: str) -> None:
+        """Refuse the line if it holds a byte that is no UTF-8, comments included."""
+        bad = _NOT_UTF8.search(line)
+        if bad:
+            raise InputFileError(
+                self.name,
+                self.line_number,
+                bad.start() + 1,
+                NO_VALUE,
+                f"the byte 0x{ord(bad.group()) - 0xDC00:02X} is not UTF-8 text",
+                "save the file as UTF-8",
+            )
 
     def _open(self) -> IO[bytes]:
         return (

@@ -25,6 +25,7 @@ from emunet.plan.fabric import (
 )
 from emunet.plan.routes import routes
 from emunet.topology.core import Topology
+from emunet.topology.frames import PS_PER_S_BIT, serialisation_ps
 from emunet.units import format_time
 
 if TYPE_CHECKING:
@@ -114,10 +115,12 @@ def compile_topology(
         "cc_params": np.frombuffer(params, np.uint8),
     }
     scalars = _scalars(topology, settings, arrays, ahead.lookahead_ps, name)
+    paths = path_model(topology, settings)
+    _check_timeout(topology, paths, settings, warnings)
     return Compiled(
         plan=schema.make_plan(arrays, scalars, topology.names, congestion, digest),
         topology=topology,
-        paths=path_model(topology, settings),
+        paths=paths,
         settings=settings,
         scenario=scenario,
         warnings=warnings,
@@ -148,6 +151,64 @@ def _check_lookahead(topology: Topology, ahead: Lookahead, problems: Problems) -
             "1ns or more for cable and receiver together",
             "lengthen the cable or the latency",
         )
+
+
+@dataclass(frozen=True)
+class Farthest:
+    """The pair of hosts with the largest base RTT.
+
+    Attributes
+    ----------
+    rtt_ps : int
+        Its base RTT.
+    rate_bps : int
+        Of the slowest link between them, on the best of the shortest paths.
+    """
+
+    rtt_ps: int
+    rate_bps: int
+
+    @property
+    def bdp_bytes(self) -> int:
+        """Bytes that fill the path: the rate of its slowest link times the base RTT."""
+        return self.rtt_ps * self.rate_bps // PS_PER_S_BIT
+
+
+def farthest(topology: Topology, paths: PathModel) -> Farthest | None:
+    """The farthest pair of those that ``topo show`` looks at; None for less than two hosts."""
+    from emunet.topology.facts import _pairs
+
+    if topology.n_host < 2:
+        return None
+    src, dst, _, _ = _pairs(topology)
+    rtt = paths.base_rtt_ps(src, dst)
+    worst = int(np.argmax(rtt))
+    ways = paths.ways(int(src[worst]), int(dst[worst]))
+    rate = max(min(link.rate_bps for link in way) for way in ways)
+    return Farthest(int(rtt[worst]), rate)
+
+
+def _check_timeout(
+    topology: Topology, paths: PathModel, settings: Settings, warnings: list[str]
+) -> None:
+    """A timeout within a round trip sends again what is not lost."""
+    far = farthest(topology, paths)
+    if far is None:
+        return
+    slot = int(settings.frames.data_slot_bytes(settings.mtu_bytes))
+    least_ps = far.rtt_ps + int(serialisation_ps(slot, far.rate_bps))
+    if settings.rto_ps > least_ps:
+        return
+    what = (
+        "expires before the first ACK can arrive: packets are sent again without loss"
+        if settings.rto_ps <= far.rtt_ps
+        else "leaves no time for one packet in a queue: packets are sent again without loss"
+    )
+    warnings.append(
+        f"$.transport.rto: {format_time(settings.rto_ps)} is not above the largest base RTT and "
+        f"one full packet ({format_time(far.rtt_ps)} + {format_time(least_ps - far.rtt_ps)}) and "
+        f"{what}; set transport.rto to several times {format_time(least_ps)}"
+    )
 
 
 def _delay_path(topology: Topology, port: int) -> str:

@@ -18,6 +18,12 @@ from emunet.errors import NO_VALUE, did_you_mean, one_of
 
 CLASSES = 8
 
+LAST_PS = (1 << 62) - 1
+"""Latest time of a run, 53 days: nothing starts later."""
+
+MOST_PACKETS = (1 << 32) - 1
+"""Packets of a message: the engine numbers them with 32 bits."""
+
 
 class Finding:
     """One problem below some point of the scenario; `at` is the path from that point."""
@@ -262,10 +268,13 @@ class Whole(Leaf):
 
 
 class Ratio(Leaf):
-    """A double from `low` (exclusive if `above`) to `high`: a number, ``1/8`` or ``12.5%``."""
+    """A double from `low` (exclusive if `above`) to `high`: a number, ``1/8`` or ``12.5%``.
 
-    def __init__(self, low: float, high: float, *, above: bool = False) -> None:
-        self.low, self.high, self.above = low, high, above
+    `hint` says what the ratio is a part of, for those who wrote more than `high`.
+    """
+
+    def __init__(self, low: float, high: float, *, above: bool = False, hint: str = "") -> None:
+        self.low, self.high, self.above, self.hint = low, high, above, hint
 
     def parse(self, value: Any, text: bool) -> float:
         if isinstance(value, bool) or not isinstance(value, (str, Real)):
@@ -275,12 +284,11 @@ class Ratio(Leaf):
         except (units.UnitError, OverflowError) as error:
             refuse(value, getattr(error, "problem", "is not a ratio"), self.allowed())
         if ratio < self.low or ratio > self.high or (self.above and ratio == self.low):
-            percent = (
-                ""
-                if isinstance(value, str) or ratio < 1 or ratio > 100 or self.high != 1
-                else f'for a percentage write "{value}%"'
-            )
-            refuse(value, "is out of range", self.allowed(), percent)
+            # 30 may be meant as a percentage; 1.3 is a ratio that is too large
+            is_percent = not isinstance(value, str) and 2 <= ratio <= 100 and self.high == 1
+            hints = [self.hint] if self.hint and ratio > self.high else []
+            hints += [f'for a percentage write "{value}%"'] if is_percent else []
+            refuse(value, "is out of range", self.allowed(), "; ".join(hints))
         return ratio
 
     def schema(self) -> dict[str, Any]:

@@ -13,7 +13,18 @@ from emunet.errors import NO_VALUE, ScenarioError
 from emunet.scenario.base import Model
 from emunet.scenario.document import Node
 from emunet.scenario.fabric import ROCE_MTUS, Nic, Switch, Transport
-from emunet.scenario.fields import Finding, Maybe, Text, Time, Whole, Word, about
+from emunet.scenario.fields import (
+    LAST_PS,
+    MOST_PACKETS,
+    Finding,
+    Maybe,
+    Size,
+    Text,
+    Time,
+    Whole,
+    Word,
+    about,
+)
 from emunet.scenario.record import Record
 from emunet.scenario.topology import Topology
 from emunet.scenario.workload import Element, Workload
@@ -121,6 +132,22 @@ class Scenario(Model):
                     f"is not before the end of the run ({Time().spell(self.until)})",
                     at=("workload", i, element.kind, "start"),
                 )
+            yield from self._limits(element, ("workload", i, element.kind))
+        yield from _too_late(self, ("until",), ())
+
+    def _limits(self, element: Element, at: tuple[str | int, ...]) -> Iterable[Finding]:
+        """What an element asks for beyond the limits of the engine."""
+        yield from _too_late(element, ("start", "until"), at)
+        size, most = getattr(element, "size", 0), MOST_PACKETS * self.transport.mtu
+        if size > most:
+            mtu = self.transport.mtu
+            yield Finding(
+                Size().spell(size),
+                f"is more than {MOST_PACKETS} packets of {mtu} bytes, the largest message",
+                f"1B to {most}B",
+                f'write "{most}B" or less, or split it into several messages',
+                at=(*at, "size"),
+            )
 
     def class_of(self, element: Element) -> int:
         """Priority class of an element's messages."""
@@ -165,3 +192,19 @@ class Scenario(Model):
         from emunet.scenario.document import write_text
 
         return write_text(self.to_dict(defaults=defaults))
+
+
+def _too_late(
+    model: Model, keys: tuple[str, ...], at: tuple[str | int, ...]
+) -> Iterable[Finding]:
+    """Times behind the last one of a run."""
+    for key in keys:
+        time_ps = getattr(model, key, None)
+        if time_ps is not None and time_ps > LAST_PS:
+            yield Finding(
+                Time().spell(time_ps),
+                "is later than the last time of a run",
+                f"up to {Time().spell(LAST_PS)} (53 days)",
+                'write an earlier time, such as "1ms"',
+                at=(*at, key),
+            )

@@ -35,6 +35,7 @@ from emunet.scenario.fields import (
 )
 
 _START = about("when it begins")
+_LOAD = Ratio(0, 1, above=True, hint="a load is a fraction of the host rate, at most 1")
 _HOSTS = ListOf(Node(), "a list of host numbers or names, each once", unique=True, least=2)
 
 
@@ -118,7 +119,7 @@ class Poisson(Element):
     ]
     load: Annotated[
         float,
-        Ratio(0, 1, above=True),
+        _LOAD,
         about("mean offered load, as a part of the hosts' line rate"),
     ]
     of: Annotated[
@@ -168,7 +169,7 @@ class Incast(Element):
     ] = None
     load: Annotated[
         float | None,
-        Maybe(Ratio(0, 1, above=True)),
+        Maybe(_LOAD),
         about(
             "instead of `every`: repetitions with exponential gaps that load the receiver's link "
             "(no receiver: all hosts' links together) this much on average, bytes on the wire"

@@ -194,6 +194,11 @@ class TwinEngine:
         """Rows since the last call: "flows", "events", "queues", "pfc"."""
         return self._world.records.drain()
 
+    @property
+    def moved_ps(self) -> int:
+        """Time of the last event that was not link control, ps."""
+        return self._world.moved_ps
+
     def ports(self) -> dict[str, np.ndarray]:
         """Counters by global port, and by port and class."""
         ports = self._world.ports
@@ -202,6 +207,9 @@ class TwinEngine:
         }
         table["paused_ps"] = np.array([port.paused_ps(self.now_ps) for port in ports], np.int64)
         table["queue_byte_ps"] = np.array([port.queue_byte_ps for port in ports], np.float64)
+        for switch in self._switches:
+            for port in switch.ports:
+                table["queue_byte_ps"][port.index] += switch.held_byte_ps(port, self.now_ps)
         for name in CLASS_COUNTERS:
             table[name] = np.zeros((len(ports), N_CLASS), np.int64)
         for switch in self._switches:

@@ -63,14 +63,19 @@ class HostPort(Port):
             heapq.heapify(self.pacing)
         sender.listed = ""
 
-    def next_sender(self, klass: int) -> Sender | None:
-        """Take the first of a ring that may still send; those before it leave the ring."""
+    def next_sender(self, klass: int, now: int) -> Sender | None:
+        """Take the first of a ring that may still send; those before it leave the ring.
+
+        One whose rate fell while it waited goes to the pacing heap.
+        """
         ring = self.rings[klass]
         while ring:
             sender = ring.popleft()
             sender.listed = ""
             if sender.may_send():
-                return sender
+                if sender.next_send_ps <= now:
+                    return sender
+                self.insert(sender, now)
         return None
 
 
@@ -184,7 +189,7 @@ class Host(Node):
             self.world.records.totals["queued_packets"] -= 1
             self.transmit(lane, lane.responses[klass].popleft(), now, 0)
             return True
-        sender = lane.next_sender(klass)
+        sender = lane.next_sender(klass, now)
         if sender is None:
             return False
         self.transmit(lane, sender.emit(now), now, 0)

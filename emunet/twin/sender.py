@@ -45,6 +45,8 @@ class Sender:
         self.deadline_ps: int | None = None  # of the retransmission timer; None: off
         self.retries = 0
         self.next_send_ps = 0
+        self.paced_from_ps = 0  # start of the last data packet
+        self.paced_bytes = 0  # with preamble and gap; 0: none sent yet
         self.listed = ""  # "ring", "heap" or nowhere
         self.line_rate_bps = lane.rate_bps
         self.rate_bps = float(lane.rate_bps)
@@ -98,6 +100,12 @@ class Sender:
         self.hook("start", now)
         self.host.offer(self, now)
 
+    def due_ps(self) -> int:
+        """When the packet after the last one may start, by the present rate."""
+        if self.rate_bps >= self.line_rate_bps:
+            return self.paced_from_ps
+        return self.paced_from_ps + int(self.paced_bytes * 8e12 / self.rate_bps)
+
     def emit(self, now: int) -> Packet:
         """The next data packet, whose transmission starts now."""
         world = self.host.world
@@ -113,9 +121,8 @@ class Sender:
         if self.deadline_ps is None:
             self.set_deadline(now + world.plan.rto_ps)
         frame_bytes = data_frame_bytes(self.payload_bytes(psn), first=psn == 0)
-        self.next_send_ps = now
-        if self.rate_bps < self.line_rate_bps:
-            self.next_send_ps += int((frame_bytes + SLOT_BYTES) * 8e12 / self.rate_bps)
+        self.paced_from_ps, self.paced_bytes = now, frame_bytes + SLOT_BYTES
+        self.next_send_ps = self.due_ps()
         return Packet(
             PACKET_DATA,
             self.flow,
@@ -191,7 +198,12 @@ class Sender:
     def hook(self, name: str, now: int, **context: Any) -> None:
         """Let the policy decide, and set its timers."""
         agenda = self.host.world.agenda
+        rate_bps = self.rate_bps
         decisions = self.host.world.congestion.call(name, self, now, **context)
+        if self.rate_bps != rate_bps and self.paced_bytes > 0:
+            self.next_send_ps = self.due_ps()
+            if self.listed == "heap":
+                self.lane.remove(self)
         for k, value_ps in enumerate(decisions):
             if value_ps >= 0:
                 # Timers of this very instant may have run already, so the next one is the first.

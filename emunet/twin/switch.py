@@ -128,6 +128,12 @@ class Switch(Node):
             if shared == 0 or shared + self.xon_offset_bytes <= self.threshold_bytes(c):
                 self.send_xon(i, c, now)
 
+    def held_byte_ps(self, port: Port, now: int) -> float:
+        """Time integral, up to now, of the bytes that a port still holds."""
+        held = [port.sending] if port.sending is not None else []
+        held += [one for queue in self.queue[port.local] for one in queue]
+        return sum((float(h.packet.bytes) * float(now - h.admitted_ps) for h in held), 0.0)
+
     # pauses
 
     def send_xoff(self, i: int, c: int, now: int) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from emunet.ingest.flows_read import describe_flows, read_flows
-from emunet.ingest.flows_table import NONE, FlowFileInfo, FlowTable, Hosts
-from emunet.units import INT64_MAX
+from emunet.ingest.flows_table import NONE, FlowFileInfo, FlowTable, Hosts, Limits
+from emunet.scenario.fields import LAST_PS
+from emunet.units import INT64_MAX, format_time
 from emunet.workload import wire
 from emunet.workload.messages import Context, Element, Messages, make_messages
 
@@ -30,18 +31,33 @@ def element(options: Any, context: Context) -> Element:
         dialect=options.dialect,
         start_unit=options.unit,
         lenient=options.lenient,
+        limits=Limits(
+            context.most_bytes,
+            LAST_PS if options.start is None and options.time_scale == 1 else INT64_MAX,
+        ),
     )
     start_ps = scale_times(table.start_ps, _exact(options.time_scale))
     if start_ps is None:
         context.note(
             "time_scale",
             options.time_scale,
-            "moves starts beyond the last picosecond",
-            f"at most {INT64_MAX} ps",
+            "moves starts beyond the last time of a run",
+            f"starts up to {format_time(LAST_PS)}",
+            "write a smaller time_scale",
         )
         start_ps = table.start_ps
     if options.start is not None:
-        start_ps = start_ps - start_ps[0] + int(options.start)
+        first, last = int(start_ps[0]), int(start_ps[-1])
+        if last - first + int(options.start) > LAST_PS:
+            context.note(
+                "start",
+                format_time(int(options.start)),
+                "moves starts beyond the last time of a run",
+                f"starts up to {format_time(LAST_PS)}",
+                f"the flows span {format_time(last - first)}: write an earlier start",
+            )
+        else:
+            start_ps = start_ps - first + int(options.start)
     own = context.klass_given | (table.klass == NONE)
     klass = np.where(own, context.klass, table.klass).astype(np.uint8)
     span_ps = int(start_ps[-1] - start_ps[0])
@@ -58,6 +74,9 @@ def element(options: Any, context: Context) -> Element:
         expected_slot_bytes=float(slot.sum(dtype=np.float64)),
         span_ps=span_ps,
         tags=[context.tag, *(f"{context.tag}/{tag}" for tag in table.tags)],
+        largest_bytes={
+            int(c): int(table.size_bytes[klass == c].max()) for c in np.unique(klass)
+        },
         facts=_facts(
             table, span_ps, options.time_scale, float(slot.sum(dtype=np.float64)), context
         ),
@@ -82,12 +101,12 @@ def describe_if_flows(path: Path | str) -> FlowFileInfo | None:
 
 
 def scale_times(start_ps: np.ndarray, scale: Fraction) -> np.ndarray | None:
-    """Times multiplied exactly, rounded to the nearest ps (halves up); None if one leaves int64.
+    """Times multiplied exactly, rounded to the nearest ps (halves up); None if one leaves a run.
 
     The order of the times does not change.
     """
     up, down = scale.numerator, scale.denominator
-    if len(start_ps) and int(start_ps.max()) * up // down >= INT64_MAX:
+    if len(start_ps) and int(start_ps.max()) * up // down >= LAST_PS:
         return None
     if up == down:
         return start_ps

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from emunet.scenario.fields import LAST_PS
 from emunet.units import format_size, format_time
 from emunet.workload import draws, wire
 from emunet.workload.messages import Context, Element, Messages, make_messages
@@ -79,6 +80,15 @@ def element(options: Any, context: Context) -> Element:
         if options.load is not None
         else _regular(options, context)
     )
+    last_ps = int(options.start) + events.span_ps
+    if last_ps > LAST_PS:
+        context.note(
+            "count",
+            options.count,
+            f"makes events up to {format_time(last_ps, 4)}, later than the last time of a run",
+            f"events up to {format_time(LAST_PS)} (53 days)",
+            "lower count, or add until",
+        )
     n = events.expected * incast.fan_in
     where = context.names[incast.receiver] if incast.receiver >= 0 else "a random host"
     pattern = f"{incast.fan_in} to 1, {format_size(incast.size_bytes)} each, to {where}"
@@ -92,6 +102,7 @@ def element(options: Any, context: Context) -> Element:
         expected_slot_bytes=n * slot,
         span_ps=events.span_ps,
         expected_packets=n * int(wire.packets(sizes, context.mtu_bytes)[0]),
+        largest_bytes={context.klass: incast.size_bytes},
         facts={"pattern": pattern, "when": events.when},
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from emunet.errors import NO_VALUE, Problems
+from emunet.scenario.fields import MOST_PACKETS
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +118,8 @@ class Element:
         From the first possible start to the last.
     tags : list of str
         Names that its messages' `tag` counts; the first is the element's own.
+    largest_bytes : dict of int to int
+        Largest message of each priority class.
     facts : dict of str to str
         What a user may want to see before the run: mean size, load, dialect.
     warnings : list of str
@@ -133,6 +136,7 @@ class Element:
     expected_slot_bytes: float
     span_ps: int
     tags: list[str] = field(default_factory=list)
+    largest_bytes: dict[int, int] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -206,6 +210,11 @@ class Context:
     def note(self, key: str, value: object, problem: str, allowed: str = "", fix: str = "") -> None:
         """Note a problem with an option."""
         self.problems.add(f"{self.path}.{key}" if key else self.path, value, problem, allowed, fix)
+
+    @property
+    def most_bytes(self) -> int:
+        """The largest message that the engine takes."""
+        return MOST_PACKETS * self.mtu_bytes
 
     def end_ps(self, until_ps: int | None, start_ps: int) -> int:
         """End of a generator, its own or the scenario's; notes a problem if there is none."""

@@ -66,5 +66,6 @@ def element(options: Any, context: Context) -> Element:
         expected_packets=total * int(wire.packets(sizes, context.mtu_bytes)[0]),
         expected_slot_bytes=total * slot,
         span_ps=(rounds - 1) * period_ps,
+        largest_bytes={context.klass: size},
         facts={"pattern": f"{n} hosts, one message of {format_size(size)} each{again}"},
     )

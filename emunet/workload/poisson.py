@@ -138,13 +138,24 @@ def element(options: Any, context: Context) -> Element:
         expected_packets=n * cdf.expect(partial(wire.sum_packets, mtu_bytes=context.mtu_bytes)),
         expected_slot_bytes=n * of_wire,
         span_ps=end_ps - start_ps,
+        largest_bytes={context.klass: cdf.max_bytes},
         facts=facts,
     )
 
 
 def _sizes(name: str, context: Context) -> SizeCdf:
     try:
-        return load_cdf(name, context.base_dir)
+        cdf = load_cdf(name, context.base_dir)
+        if cdf.max_bytes > context.most_bytes:
+            context.note(
+                "sizes",
+                name,
+                f"holds a message of {cdf.max_bytes} bytes, more than the largest, 2^32 - 1 "
+                f"packets of {context.mtu_bytes} bytes",
+                f"sizes up to {context.most_bytes} bytes",
+                "cut the distribution there",
+            )
+        return cdf
     except InputFileError as error:
         if error.line:
             raise

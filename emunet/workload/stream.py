@@ -8,7 +8,7 @@ generator.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from emunet.errors import Problems
+from emunet.units import format_time
+from emunet.workload import wire
 from emunet.workload.messages import Context, Element, Messages, concatenate
 
 
@@ -28,6 +30,8 @@ class WorkloadStream:
         In the order of the scenario.
     chunk : int
         Messages in a chunk; the last may be shorter.
+    warnings : sequence of str
+        What was odd in the elements together; it follows what was odd in each.
 
     Attributes
     ----------
@@ -42,7 +46,9 @@ class WorkloadStream:
         What was odd in the input.
     """
 
-    def __init__(self, elements: list[Element], chunk: int = 65536) -> None:
+    def __init__(
+        self, elements: list[Element], chunk: int = 65536, warnings: Sequence[str] = ()
+    ) -> None:
         self.elements, self.chunk = elements, max(1, chunk)
         self.tags: list[str] = []
         known: dict[str, int] = {}
@@ -59,7 +65,10 @@ class WorkloadStream:
         self.expected_bytes = sum(element.expected_bytes for element in elements)
         self.expected_packets = sum(element.expected_packets for element in elements)
         self.expected_slot_bytes = sum(element.expected_slot_bytes for element in elements)
-        self.warnings = [warning for element in elements for warning in element.warnings]
+        self.warnings = [
+            *(warning for element in elements for warning in element.warnings),
+            *warnings,
+        ]
 
     def __iter__(self) -> Iterator[Messages]:
         return self.chunks()
@@ -188,7 +197,38 @@ def stream(
         )
         elements.append(importlib.import_module(f"emunet.workload.{kind}").element(item, context))
     problems.check()
-    return WorkloadStream(elements, chunk)
+    return WorkloadStream(elements, chunk, _late_repairs(scenario, elements))
+
+
+def _late_repairs(scenario: Any, elements: list[Element]) -> list[str]:
+    """Selective repeat that never sees a loss, as its messages are shorter than `sr_reorder`.
+
+    A packet is marked lost when one more than `sr_reorder` later has been acknowledged
+    (``docs/semantics.md``, selective repeat); a shorter message has none.
+    """
+    transport, switch = scenario.transport, scenario.switch
+    if transport.recovery != "sr":
+        return []
+    lossless = switch.lossless_classes if switch.pfc else ()
+    largest = [
+        size
+        for element in elements
+        for klass, size in element.largest_bytes.items()
+        if klass not in lossless
+    ]
+    if not largest:
+        return []
+    packets = int(wire.packets(np.array(max(largest)), transport.mtu))
+    reorder = transport.sr_reorder
+    if packets < 2 or packets > reorder + 1:
+        return []
+    order = "ecmp keeps packets in order" if transport.path == "ecmp" else "spraying reorders some"
+    return [
+        f"$.transport.sr_reorder: a loss is seen {reorder} packets later, and the largest message "
+        f"that can lose packets has {packets}: each loss waits for the timeout "
+        f"({format_time(transport.rto)}); set transport.sr_reorder well below {packets} "
+        f"({order})"
+    ]
 
 
 def host_rates(topology: Any) -> np.ndarray:

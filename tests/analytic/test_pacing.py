@@ -96,34 +96,67 @@ def test_connections_due_at_one_instant_go_by_number(order: tuple[int, ...]) -> 
 
 
 TURN = '''
-"""4 Gb/s from the start, line rate from 1 us on.
+"""One rate from the start, another from 1 us on.
 
 Source: none; a test of when a change acts.
 """
 import numpy as np
 PARAMS = ()
 STATE = np.dtype([])
-CLAIMS = ("the change acts on the packet after the next",)
+CLAIMS = ("the change acts on the packet that waits",)
 
 
 def start(ctx, params, state, out):
-    out.rate_bps = 4e9
+    out.rate_bps = {before}
     out.timer_ps[0] = 1_000_000
 
 
 def timer(ctx, params, state, out):
-    out.rate_bps = ctx.line_rate_bps
+    out.rate_bps = {after}
 '''
 
 
-def test_a_change_of_rate_does_not_move_what_is_set(tmp_path: Path) -> None:
-    """Semantics 4.1: later rate changes do not move a next_send already set.
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(4e9, 4e11), (4e9, 40e9), (4e9, 5e9), (20e9, 4e9), (1e6, 4e11), (4e9, 1e9)],
+)
+def test_a_change_of_rate_moves_the_packet_that_waits(
+    tmp_path: Path, before: float, after: float
+) -> None:
+    """Semantics 4.1: next_send follows the rate, counted from the start of the last packet.
 
-    At 4 Gb/s the second packet is due at 8.388 us; line rate from 1 us on acts on the third.
+    So do the packet schedulers of RDMA NICs as simulated elsewhere (`RdmaHw::ChangeRate` of HPCC's
+    ns-3 moves a queue pair's next time by the difference of the gaps). A rate of 1 Mb/s, that of a
+    single moment, would otherwise hold a connection for 33 ms.
     """
-    congestion = written_policy(tmp_path / "turn.py", TURN)
-    result = run(plan_of(spokes([LINE] * 2), congestion=congestion), [Message(0, 1, 5 * MTU)])
-    second = int((FIRST + GAP) * 8e12 / 4e9)
-    assert second == 8_388_000 > US
-    slot = (FULL + GAP) * 20
-    assert starts(result) == [0, *(second + i * slot for i in range(4))]
+    congestion = written_policy(tmp_path / "turn.py", TURN.format(before=before, after=after))
+    result = run(plan_of(spokes([LINE] * 2), congestion=congestion), [Message(0, 1, 4 * MTU)])
+    size = {True: FIRST + GAP, False: FULL + GAP}
+    expected, now = [0], 0
+    while len(expected) < 4:
+        first = len(expected) == 1
+        gap = {rate: int(size[first] * 8e12 / rate) if rate < LINE else 0
+               for rate in (before, after)}  # fmt: skip
+        due = now + gap[before] if now + gap[before] <= US else max(US, now + gap[after])
+        now = max(due, now + size[first] * 20)
+        expected.append(now)
+    assert starts(result) == expected
+
+
+def test_a_rate_that_falls_in_the_ring_holds_the_next_packet(tmp_path: Path) -> None:
+    """Semantics 4.1: a connection whose turn comes before its next_send gives the turn away.
+
+    Two connections at line rate take turns; one falls to 4 Gb/s at 1 us, wherever it stands in the
+    ring, and the other has the link alone from the end of the packet then on its way.
+    """
+    text = TURN.format(before=4e11, after="4e9 if ctx.size_bytes == 40 * 4096 else 4e11")
+    congestion = written_policy(tmp_path / "turn.py", text)
+    result = run(
+        plan_of(spokes([LINE] * 3), congestion=congestion),
+        [Message(0, 1, 40 * MTU), Message(0, 2, 60 * MTU)],
+    )
+    slow = starts(result, flow=0)
+    held = next(i for i, gap in enumerate(gaps(slow)) if gap > US)
+    assert slow[held] <= US < slow[held] + 2 * (FULL + GAP) * 20
+    assert slow[held + 1] - slow[held] == int((FULL + GAP) * 8e12 / 4e9)
+    assert set(gaps(starts(result, flow=1))[13:]) == {(FULL + GAP) * 20}

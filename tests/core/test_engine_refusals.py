@@ -178,7 +178,6 @@ def test_a_number_in_use_is_refused(plan: Plan) -> None:
     assert finish(engine).totals["flows_finished"] == 1
 
 
-@pytest.mark.xfail(strict=True, reason="only the sender's table is looked at")
 def test_a_number_in_use_at_the_receiver_is_refused(plan: Plan) -> None:
     """Docstring of `submit`: each number is used once, whoever sends; one receiver, two senders."""
     engine = load_engine()(plan)
@@ -187,7 +186,6 @@ def test_a_number_in_use_at_the_receiver_is_refused(plan: Plan) -> None:
         one(engine, 5, Message(1, 2, 50_000))
 
 
-@pytest.mark.xfail(strict=True, reason="the message finishes without having been delivered")
 def test_a_number_whose_receiver_lingers_is_refused(plan: Plan) -> None:
     """Semantics 4.3: the receiver half lives `linger` longer than its sender, and keeps the number.
 
@@ -201,7 +199,6 @@ def test_a_number_whose_receiver_lingers_is_refused(plan: Plan) -> None:
         one(engine, 5, Message(0, 2, 50_000, 20 * US))
 
 
-@pytest.mark.xfail(strict=True, reason="the columns are as long as `ids` says, unchecked")
 def test_columns_of_different_lengths_are_refused(plan: Plan) -> None:
     """Docstring of `submit`: every column has n items; the twin refuses others.
 
