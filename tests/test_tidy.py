@@ -443,3 +443,18 @@ def test_the_walkthrough_names_what_exists() -> None:
         except AttributeError:
             missing.append(name)
     assert not missing, missing
+
+
+def test_known_answers_are_listed() -> None:
+    """Each case that a test cites is in docs/known_answers.md, and each one there is cited."""
+    page = (ROOT / "docs" / "known_answers.md").read_text()
+    listed = re.findall(r"^\| (K\d+) \|", page, re.MULTILINE)
+    cited = {
+        case
+        for path in files("tests/**/*.py")
+        for case in re.findall(r"\bK\d{1,2}\b", path.read_text())
+    }
+    assert len(set(listed)) == len(listed)
+    assert cited == set(listed)
+    for name in re.findall(r"(?:analytic|statistical|unit)/(test_\w+)", page):
+        assert list(ROOT.glob(f"tests/*/{name}.py")), name

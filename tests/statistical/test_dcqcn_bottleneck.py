@@ -103,7 +103,7 @@ def jain(rates: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("setting", [PAPER, HPCC], ids=lambda s: s.set_name)
 def test_two_flows_converge_to_equal_rates(setting: Setting, seed: int) -> None:
-    """Zhu et al., section 5 and 6: from unequal rates two flows come to R / 2, within 5 % each.
+    """K14 (Zhu et al., section 5 and 6): from unequal rates two flows come to R / 2, within 5 %.
 
     They start at about nine to one. From 200 ms on (500 ms at the slower increase of the other
     set) the mean rate of each over 400 ms is within R / 2 +- 5 %. That makes Jain's index at least

@@ -210,7 +210,7 @@ def test_starts_finer_than_a_picosecond_are_rounded_and_said(tmp_path: Path) -> 
 
 
 def test_close_starts_late_in_a_run_stay_apart(tmp_path: Path) -> None:
-    """Claim K26: two starts 1 ps apart at 1 s, and a size of 4 GiB + 1, are exact."""
+    """K26: two starts 1 ps apart at 1 s, and a size of 4 GiB + 1, are exact."""
     text = (
         "Nodes 4\nConnections 2\n0->1 id 1 start 1000000000000 size 4294967297\n"
         "0->1 id 2 start 1000000000001 size 4294967297\n"
@@ -329,7 +329,7 @@ def test_csv_is_read_back_as_written(
 def test_matrices_are_read_back_as_written(
     tmp_path_factory: pytest.TempPathFactory, flows: list, data: st.DataObject, unit: str
 ) -> None:
-    """Claim K26: writing and reading a connection matrix changes nothing, in either unit."""
+    """K26: writing and reading a connection matrix changes nothing, in either unit."""
     n = len(flows)
     ids = data.draw(st.lists(st.sampled_from([-1, 1, 2**40]), min_size=n, max_size=n))
     table = table_of(flows, [-1] * n, ids, [""] * n)
