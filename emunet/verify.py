@@ -9,11 +9,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emunet.trace.schema import STATUS_DELIVERED, STATUS_FAILED, STATUS_FINISHED
+from emunet._core.rows import EVENT_ROW, PFC_ROW, QUEUE_ROW
+from emunet.trace.digest import FLOW_BLOCK, ResultDigest
+from emunet.trace.schema import (
+    RESULT_COLUMNS,
+    ROW_TABLES,
+    STATUS_DELIVERED,
+    STATUS_FAILED,
+    STATUS_FINISHED,
+)
 
 if TYPE_CHECKING:
     from emunet.progress import Progress
     from emunet.trace.tables import Tables
+
+ROW_TYPES = {"queues": QUEUE_ROW, "events": EVENT_ROW, "pfc": PFC_ROW}
+ROW_BLOCK = 1 << 18
+"""Rows looked at together."""
 
 
 @dataclass
@@ -111,7 +123,50 @@ def books(tables: Tables) -> list[str]:
     totals = tables.totals
     if not totals:
         return ["the file has no totals: the run was killed"]
-    return [*conservation(totals), *_port_books(tables, totals), *_flow_books(tables, totals)]
+    return [
+        *conservation(totals),
+        *_port_books(tables, totals),
+        *_flow_books(tables, totals),
+        *_changed_parts(tables),
+    ]
+
+
+def _changed_parts(tables: Tables) -> list[str]:
+    """Parts of the results that are not those whose digest the run wrote."""
+    now = stored_results(tables)
+    if not tables.digest:
+        return []
+    changed = [
+        f"{name}: not what the run wrote: its digest was {tables.meta.get(f'digest_{name}')}, "
+        f"that of the file's data is {part}"
+        for name, part in now.parts().items()
+        if part != tables.meta.get(f"digest_{name}")
+    ]
+    if not changed and now.hexdigest() != tables.digest:
+        changed.append(f"the digest of the file is {tables.digest}, not {now.hexdigest()}")
+    return changed
+
+
+def stored_results(tables: Tables) -> ResultDigest:
+    """The digest of what a trace holds, from its data alone, a block at a time."""
+    results = ResultDigest()
+    names = [spec.name for spec in RESULT_COLUMNS]
+    n_flow = tables.source.length("flows")
+    for block in range(-(-n_flow // FLOW_BLOCK)):
+        first = block * FLOW_BLOCK
+        results.add_flows(
+            block, tables.columns("flows", *names, start=first, stop=first + FLOW_BLOCK)
+        )
+    for key, (group, columns, renamed) in ROW_TABLES.items():
+        n_row = tables.source.length(group)
+        for first in range(0, n_row, ROW_BLOCK):
+            part = tables.columns(group, start=first, stop=first + ROW_BLOCK)
+            rows = np.zeros(min(ROW_BLOCK, n_row - first), ROW_TYPES[key])
+            for spec in columns:
+                rows[renamed.get(spec.name, spec.name)] = part[spec.name]
+            results.add_rows(key, rows)
+    results.add_counters(tables.columns("ports"), tables.columns("switches"), tables.totals)
+    return results
 
 
 def conservation(totals: Mapping[str, int]) -> list[str]:
@@ -184,6 +239,13 @@ def _flow_books(tables: Tables, totals: Mapping[str, int]) -> list[str]:
         for name, n in counted.items()
         if n != totals[name]
     ]
+    early = (columns["fct_rx_ps"] >= 0) & (columns["fct_rx_ps"] < columns["ideal_fct_ps"])
+    if early.any():
+        flow = int(np.flatnonzero(early)[0])
+        broken.append(
+            f"flows: {np.count_nonzero(early)} completed before their ideal time; flow {flow}: "
+            f"{columns['fct_rx_ps'][flow]} ps of {columns['ideal_fct_ps'][flow]} ps"
+        )
     known = status <= max(STATUS_DELIVERED, STATUS_FINISHED, STATUS_FAILED)
     if not known.all():
         broken.append("flows: a status that does not exist")

@@ -7,6 +7,7 @@ so far, and the results so far of messages in flight, are written and flushed.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import time
@@ -120,10 +121,10 @@ class TraceWriter(Recorder):
     def __enter__(self) -> TraceWriter:
         self._check_path()
         try:
+            if self._force:
+                self._remove_abandoned()
             # The oldest format: every HDF5 reads it, and opens it after a crash without repair.
-            self._file = h5py.File(
-                self.part_path, "w" if self._force else "x", libver=("earliest", "v110")
-            )
+            self._file = h5py.File(self.part_path, "x", libver=("earliest", "v110"))
         except OSError as error:
             raise OutputError(f"{self.path}: cannot create the trace: {_reason(error)}") from None
         return self
@@ -189,6 +190,25 @@ class TraceWriter(Recorder):
             self._next_checkpoint = now + max(self._checkpoint_s, (now - began) / _CHECKPOINT_SHARE)
 
     # files
+
+    def _remove_abandoned(self) -> None:
+        """Remove what a run that was killed has left, never what another run is writing.
+
+        A writer holds HDF5's lock (`flock`) on its file until it closes it.
+        """
+        try:
+            descriptor = os.open(self.part_path, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.part_path.unlink()
+        except BlockingIOError:
+            raise OutputError(
+                f"{self.part_path}: another run is writing it; wait for it, or choose another name"
+            ) from None
+        finally:
+            os.close(descriptor)
 
     def _check_path(self) -> None:
         directory = self.path.parent

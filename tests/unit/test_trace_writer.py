@@ -28,7 +28,7 @@ from trace_world import (
 )
 
 from emunet._core import rows
-from emunet.errors import EmunetError, InputFileError, PluginError
+from emunet.errors import EmunetError, InputFileError, OutputError, PluginError
 from emunet.trace.digest import FLOW_BLOCK
 from emunet.trace.memory import MemoryTrace
 from emunet.trace.schema import ROW_TABLES
@@ -442,3 +442,18 @@ def test_writing_costs_little(path: Path) -> None:
         took = time.monotonic() - before
         assert writer._next_checkpoint >= before + took
         feed(writer, make_world(5))
+
+
+def test_force_does_not_take_a_file_that_is_being_written(path: Path) -> None:
+    """Claim: `--force` replaces finished files and remains, never the file of a run under way."""
+    first = TraceWriter(path)
+    with first:
+        first.checkpoint()
+        size = first.part_path.stat().st_size
+        with (
+            pytest.raises(OutputError, match=r"run\.h5\.part: another run is writing it"),
+            TraceWriter(path, force=True),
+        ):
+            pass
+        assert first.part_path.stat().st_size == size
+    record(TraceWriter(path), make_world(5))
