@@ -1,4 +1,4 @@
-"""Ctrl-C during a run: the first asks the loop to stop after its turn, the second stops it."""
+"""Ctrl-C or SIGTERM in a run: the first asks the loop to stop after its turn, the second stops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 
 class Interrupts:
-    """While entered, the first SIGINT only sets `requested`; the next raises `KeyboardInterrupt`.
+    """While entered, the first signal only sets `requested`; the next raises `KeyboardInterrupt`.
+
+    SIGTERM, which schedulers send some time before they kill, counts like Ctrl-C.
 
     A plain `KeyboardInterrupt` could strike between draining the engine and writing its rows, and
     lose them. Outside the main thread signals cannot be handled, and nothing changes.
@@ -17,13 +19,12 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.requested = False
-        self._before: Any = None
-        self._installed = False
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._handle)
-            self._installed = True
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
@@ -32,10 +33,10 @@ class Interrupts:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._installed:
+        while self._before:
+            number, handler = self._before.popitem()
             # None: the handler before was not set from Python.
-            signal.signal(signal.SIGINT, self._before or signal.SIG_DFL)
-            self._installed = False
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:

@@ -44,15 +44,15 @@ def test_results_do_not_depend_on_chunks_and_turns(
 
 
 class CtrlC(progress.Silent):
-    """Presses Ctrl-C at each of the first `times` updates."""
+    """Presses Ctrl-C, or sends another signal, at each of the first `times` updates."""
 
-    def __init__(self, times: int) -> None:
-        self.times = times
+    def __init__(self, times: int, number: int = signal.SIGINT) -> None:
+        self.times, self.number = times, number
 
     def update(self, status: progress.Status) -> None:
         if self.times:
             self.times -= 1
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(self.number)
             if self.times:
                 self.update(status)
 
@@ -63,15 +63,16 @@ LONG = {
 }
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_keeps_the_results_so_far(
-    monkeypatch: pytest.MonkeyPatch, loop: object, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, loop: object, tmp_path: Path, number: int
 ) -> None:
-    """Claim: after Ctrl-C the trace is readable and marked incomplete, and its books balance."""
+    """Claim: after Ctrl-C or SIGTERM the trace opens, is marked incomplete, its books balance."""
     from emunet.verify import verify
 
     monkeypatch.setattr(loop, "FIRST_TURN_WINDOWS", 20)
     out = tmp_path / "run.h5"
-    result = api.run(LONG, out=out, progress=CtrlC(1))
+    result = api.run(LONG, out=out, progress=CtrlC(1, number))
     assert result.reason == "interrupted"
     with api.load(out) as read:
         assert not read.meta["complete"]
@@ -79,6 +80,7 @@ def test_ctrl_c_keeps_the_results_so_far(
         assert len(read.flows) == 4
     assert verify(out).problems == ["the run was broken off: interrupted"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_the_second_ctrl_c_stops_at_once(
