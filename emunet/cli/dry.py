@@ -10,7 +10,7 @@ from emunet.cli.failures import OK
 def show_dry_run(scenario: Any, *, as_json: bool, twin: bool, **options: Any) -> int:
     """Print the scenario with every default filled in, then packet-hops, memory, disk and time."""
     from emunet.cli.output import print_json, print_pairs, warn
-    from emunet.dryrun import needs
+    from emunet.dryrun import cpu_times, needs, time_lines
     from emunet.run import prepare
     from emunet.selftest import speed
 
@@ -25,11 +25,12 @@ def show_dry_run(scenario: Any, *, as_json: bool, twin: bool, **options: Any) ->
                 "scenario": prepared.scenario.to_dict(),
                 **found.numbers,
                 **rate.numbers(found.packet_hops),
+                "cpu_s": cpu_times(found, rate),
                 "warnings": prepared.warnings,
             }
         )
     else:
         print(prepared.scenario.to_yaml(), end="")
         print()
-        print_pairs([*found.lines, *rate.lines(found.packet_hops)])
+        print_pairs([*found.lines, *time_lines(found, rate)])
     return OK

@@ -26,10 +26,10 @@ MOST_MESSAGES = 300_000
 """Messages looked at; the rest of a longer workload is taken to be like them."""
 
 # Memory, bytes. Structure sizes of the engine with the least capacity of its rings and tables;
-# BASE_BYTES is the process with its libraries before a plan exists. Change them together with the
-# table in docs/performance.md.
-BASE_BYTES = 190_000_000
-EVENT_BUFFER_BYTES = 150_000_000
+# BASE_BYTES is the process with its libraries before a plan exists, COMPILER_BYTES what numba adds
+# where a policy has hooks. Change them together with the table in docs/performance.md.
+BASE_BYTES = 72_000_000
+COMPILER_BYTES = 125_000_000
 HOST_BYTES = 300
 SWITCH_BYTES = 400
 PORT_BYTES = 1_100
@@ -37,6 +37,14 @@ FLOW_BYTES = 420
 PACKET_BYTES = 64
 MESSAGE_BYTES = 260
 CHUNK_MESSAGES = 65_536
+RESULT_BYTES = 300
+
+# Packet log: the engine's buffers, rows of one turn with their copies, rows that are kept: 36 bytes
+# each without a trace, 10 with one; an estimate does not know which.
+EVENT_BUFFER_BYTES = 50_000_000
+TURN_EVENT_BYTES = 110
+TURN_EVENTS = 1_000_000
+KEPT_EVENT_BYTES = 22
 
 # Disk, bytes after compression.
 FILE_BYTES = 150_000
@@ -68,7 +76,12 @@ class Estimate:
     active_flows : int
         Most flows at once.
     exact : bool
+        `packet_hops` is the truth for a run without loss and pauses: every message was looked at,
+        none is cut by the end, and no policy asks for congestion notifications.
+    whole : bool
         Every message was looked at.
+    events : int
+        Packet events that the run logs.
     notes : list of str
         What the estimate does not cover.
     """
@@ -84,6 +97,8 @@ class Estimate:
     span_ps: int = 0
     active_flows: int = 0
     exact: bool = True
+    whole: bool = True
+    events: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -108,6 +123,7 @@ class _Load:
     end_ps: np.ndarray
     window_packets: int
     scale: float
+    cut: bool
 
 
 def estimate(compiled: Compiled, stream: Any) -> Estimate:
@@ -132,10 +148,11 @@ def estimate(compiled: Compiled, stream: Any) -> Estimate:
     span_ps = int(load.end_ps.max(initial=0) * load.scale)
     span_ps = span_ps if until_ps is None else min(span_ps, until_ps)
     notes: list[str] = []
+    events = _events(compiled, load, notes)
     return Estimate(
         packet_hops=hops,
-        memory_bytes=_memory(compiled, load, active, messages),
-        disk_bytes=_disk(compiled, load, messages, span_ps, notes),
+        memory_bytes=_memory(compiled, load, active, messages, events, notes),
+        disk_bytes=_disk(compiled, load, messages, span_ps, events),
         lookahead_ps=int(compiled.plan.scalars["lookahead_ps"]),
         lookahead_cause=compiled.lookahead_cause,
         data_packets=int(load.packets.sum() * load.scale),
@@ -143,7 +160,9 @@ def estimate(compiled: Compiled, stream: Any) -> Estimate:
         messages=messages,
         span_ps=span_ps,
         active_flows=active,
-        exact=load.scale == 1,
+        exact=load.scale == 1 and not load.cut and not _may_notify(compiled),
+        whole=load.scale == 1,
+        events=events,
         notes=notes,
     )
 
@@ -174,7 +193,10 @@ def _load(compiled: Compiled, stream: Any) -> _Load:
     window = np.minimum(packets, paths.base_rtt_ps(src, dst) // _full_ps(frames, rate[src]) + 1)
     hops = paths.hops(src, dst)
     most = int(window.max(initial=0))
-    return _Load(number, src, dst, klass, start, packets, hops, wire_ps, ideal, end, most, scale)
+    cut = until_ps is not None and bool((len(number) and end.max() > until_ps) or not runs.all())
+    return _Load(
+        number, src, dst, klass, start, packets, hops, wire_ps, ideal, end, most, scale, cut
+    )
 
 
 def _columns(stream: Iterable[Any]) -> tuple[list[np.ndarray], float]:
@@ -206,8 +228,7 @@ def _cnps(compiled: Compiled, load: _Load) -> np.ndarray:
 
     Only where the policy listens, switches mark, and what waits for the receiver exceeds kmin.
     """
-    policy: Any = compiled.plan.congestion
-    if policy is None or "cnp" not in policy.hooks or compiled.settings.ecn is None:
+    if not _may_notify(compiled):
         return np.zeros_like(load.packets)
     topology, settings = compiled.topology, compiled.settings
     last = topology.port_peer[topology.port_start[load.dst]]
@@ -216,6 +237,12 @@ def _cnps(compiled: Compiled, load: _Load) -> np.ndarray:
     waiting = (taken - load.ideal_ps) * (topology.port_rate_bps[last] / 8e12)
     most = taken // max(1, settings.cnp_interval_ps) + 1
     return np.where(waiting > kmin, np.minimum(load.packets, most), 0)
+
+
+def _may_notify(compiled: Compiled) -> bool:
+    """Whether receivers may send congestion notifications, whose number is a guess."""
+    policy: Any = compiled.plan.congestion
+    return policy is not None and "cnp" in policy.hooks and compiled.settings.ecn is not None
 
 
 def _most_at_once(load: _Load) -> int:
@@ -244,8 +271,14 @@ def _host_rates(compiled: Compiled) -> np.ndarray:
     return np.maximum(rates, 1).astype(np.int64)
 
 
-def _memory(compiled: Compiled, load: _Load, active: int, messages: int) -> int:
-    """Process, plan (here and in the engine), nodes, active flows, packets, one chunk, rows."""
+def _memory(
+    compiled: Compiled, load: _Load, active: int, messages: int, events: int, notes: list[str]
+) -> int:
+    """Process, plan (here and in the engine), nodes, active flows, packets, one chunk, results.
+
+    The results are the same with a trace, which is read back for the summary; rows of the packet
+    log are not.
+    """
     topology, settings, plan = compiled.topology, compiled.settings, compiled.plan
     arrays = sum(array.nbytes for array in plan.arrays.values())
     bitmaps = 3 * settings.sr_window_packets // 8 if plan.scalars["recovery"] == RECOVERY_SR else 0
@@ -253,8 +286,17 @@ def _memory(compiled: Compiled, load: _Load, active: int, messages: int) -> int:
     state = policy.state_dtype.itemsize if policy is not None else 0
     sending = min(active, topology.n_host)
     packets = 2 * sending * load.window_packets
+    log, limit = _recorded(compiled, "packets"), events
+    if log is not None:
+        limit = events if log.limit is None else min(events, log.limit)
+    kept = limit * KEPT_EVENT_BYTES
+    if kept > BASE_BYTES:
+        notes.append(
+            f"memory: without a trace (-o) packet events stay in memory, here {limit:,} of them"
+        )
     return int(
         BASE_BYTES
+        + (COMPILER_BYTES if policy is not None and policy.hooks else 0)
         + 2 * arrays
         + topology.n_host * HOST_BYTES
         + topology.n_switch * SWITCH_BYTES
@@ -262,7 +304,10 @@ def _memory(compiled: Compiled, load: _Load, active: int, messages: int) -> int:
         + active * (FLOW_BYTES + bitmaps + state)
         + packets * PACKET_BYTES
         + min(messages, 2 * CHUNK_MESSAGES) * MESSAGE_BYTES
-        + (EVENT_BUFFER_BYTES if _recorded(compiled, "packets") is not None else 0)
+        + messages * RESULT_BYTES
+        + (EVENT_BUFFER_BYTES if log is not None else 0)
+        + min(events, TURN_EVENTS) * TURN_EVENT_BYTES
+        + kept
     )
 
 
@@ -271,7 +316,7 @@ def _recorded(compiled: Compiled, part: str) -> Any:
     return getattr(getattr(compiled.scenario, "record", None), part, None)
 
 
-def _disk(compiled: Compiled, load: _Load, messages: int, span_ps: int, notes: list[str]) -> int:
+def _disk(compiled: Compiled, load: _Load, messages: int, span_ps: int, events: int) -> int:
     """Fixed part, flows, ports, and the opt-in series of the scenario's ``record``."""
     topology = compiled.topology
     total = (
@@ -290,13 +335,16 @@ def _disk(compiled: Compiled, load: _Load, messages: int, span_ps: int, notes: l
         total += int(min(ceiling, busy_ps / queues.every) * QUEUE_ROW_BYTES)
     packets = _recorded(compiled, "packets")
     if packets is not None:
-        events = _events(compiled, load, packets.where, notes)
         total += min(events, packets.limit) * EVENT_ROW_BYTES
     return total
 
 
-def _events(compiled: Compiled, load: _Load, where: str, notes: list[str]) -> int:
-    """Packet events that a filter chooses, of runs without loss and marks: arrivals, departures."""
+def _events(compiled: Compiled, load: _Load, notes: list[str]) -> int:
+    """Packet events that the log takes, of runs without loss and marks: arrivals, departures."""
+    log = _recorded(compiled, "packets")
+    if log is None:
+        return 0
+    where = log.where
     from emunet._core.rows import EVENT_ARRIVE, EVENT_DEPART, EVENT_ROW, PACKET_ACK, PACKET_DATA
     from emunet.scenario.where import compile_where
 

@@ -194,9 +194,7 @@ class Scenario(Model):
         return write_text(self.to_dict(defaults=defaults))
 
 
-def _too_late(
-    model: Model, keys: tuple[str, ...], at: tuple[str | int, ...]
-) -> Iterable[Finding]:
+def _too_late(model: Model, keys: tuple[str, ...], at: tuple[str | int, ...]) -> Iterable[Finding]:
     """Times behind the last one of a run."""
     for key in keys:
         time_ps = getattr(model, key, None)

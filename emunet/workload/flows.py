@@ -36,28 +36,7 @@ def element(options: Any, context: Context) -> Element:
             LAST_PS if options.start is None and options.time_scale == 1 else INT64_MAX,
         ),
     )
-    start_ps = scale_times(table.start_ps, _exact(options.time_scale))
-    if start_ps is None:
-        context.note(
-            "time_scale",
-            options.time_scale,
-            "moves starts beyond the last time of a run",
-            f"starts up to {format_time(LAST_PS)}",
-            "write a smaller time_scale",
-        )
-        start_ps = table.start_ps
-    if options.start is not None:
-        first, last = int(start_ps[0]), int(start_ps[-1])
-        if last - first + int(options.start) > LAST_PS:
-            context.note(
-                "start",
-                format_time(int(options.start)),
-                "moves starts beyond the last time of a run",
-                f"starts up to {format_time(LAST_PS)}",
-                f"the flows span {format_time(last - first)}: write an earlier start",
-            )
-        else:
-            start_ps = start_ps - first + int(options.start)
+    start_ps = _starts(table, options, context)
     own = context.klass_given | (table.klass == NONE)
     klass = np.where(own, context.klass, table.klass).astype(np.uint8)
     span_ps = int(start_ps[-1] - start_ps[0])
@@ -74,14 +53,34 @@ def element(options: Any, context: Context) -> Element:
         expected_slot_bytes=float(slot.sum(dtype=np.float64)),
         span_ps=span_ps,
         tags=[context.tag, *(f"{context.tag}/{tag}" for tag in table.tags)],
-        largest_bytes={
-            int(c): int(table.size_bytes[klass == c].max()) for c in np.unique(klass)
-        },
+        largest_bytes={int(c): int(table.size_bytes[klass == c].max()) for c in np.unique(klass)},
         facts=_facts(
             table, span_ps, options.time_scale, float(slot.sum(dtype=np.float64)), context
         ),
         warnings=[f"{path}: {warning}" for warning in table.info.warnings],
     )
+
+
+def _starts(table: FlowTable, options: Any, context: Context) -> np.ndarray:
+    """int64[n], ps: starts as the options scale and move them; notes what leaves a run."""
+    allowed = f"starts up to {format_time(LAST_PS)} (53 days)"
+    problem = "moves starts beyond the last time of a run"
+    start_ps = scale_times(table.start_ps, _exact(options.time_scale))
+    if start_ps is None:
+        fix = "write a smaller time_scale"
+        context.note("time_scale", options.time_scale, problem, allowed, fix)
+        return table.start_ps
+    first, last = int(start_ps[0]), int(start_ps[-1])
+    shift = 0 if options.start is None else int(options.start) - first
+    if last + shift <= LAST_PS:
+        return start_ps + shift if shift else start_ps
+    if options.start is None:
+        fix = "write a smaller time_scale, or move the flows with start"
+        context.note("time_scale", options.time_scale, problem, allowed, fix)
+    else:
+        fix = f"the flows span {format_time(last - first)}: write an earlier start"
+        context.note("start", format_time(int(options.start)), problem, allowed, fix)
+    return start_ps
 
 
 def _exact(scale: float) -> Fraction:
@@ -101,12 +100,12 @@ def describe_if_flows(path: Path | str) -> FlowFileInfo | None:
 
 
 def scale_times(start_ps: np.ndarray, scale: Fraction) -> np.ndarray | None:
-    """Times multiplied exactly, rounded to the nearest ps (halves up); None if one leaves a run.
+    """Times multiplied exactly, rounded to the nearest ps (halves up); None if one leaves int64.
 
     The order of the times does not change.
     """
     up, down = scale.numerator, scale.denominator
-    if len(start_ps) and int(start_ps.max()) * up // down >= LAST_PS:
+    if len(start_ps) and int(start_ps.max()) * up // down >= INT64_MAX:
         return None
     if up == down:
         return start_ps

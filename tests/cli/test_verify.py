@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import emunet
 import h5py
 import pytest
+
+import emunet
 from emunet.verify import verify
 
 SCENARIO = {

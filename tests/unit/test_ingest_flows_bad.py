@@ -399,7 +399,10 @@ def test_a_malformed_list_is_refused_with_its_place(
 
 UNREADABLE = {
     "UTF-16": ("src,dst".encode("utf-16"), "bad.csv: is UTF-16 text; save it as UTF-8"),
-    "binary": (b"\x89HDF\r\n\x1a\n\0\0", "bad.csv:3: is not a line of text"),
+    "binary": (
+        b"\x89HDF\r\n\x1a\n\0\0",
+        "bad.csv:1:1: the byte 0x89 is not UTF-8 text; save the file as UTF-8",
+    ),
     "one endless line": (b"0,1," * 40_000, "bad.csv:1: is not a line of text"),
 }
 
