@@ -93,6 +93,7 @@ def test_no_colours_in_a_log_and_some_on_a_terminal(monkeypatch: pytest.MonkeyPa
     """Claim: escape sequences go to terminals only, and not even there with NO_COLOR."""
     s = run_of(make_world(30)).summary
     assert "\x1b" not in printed(print_result, s)
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[" in printed(print_result, s)
     monkeypatch.setenv("NO_COLOR", "1")
