@@ -146,6 +146,12 @@ class OutputError(EmunetError):
     exit_code = 2
 
 
+class UsageError(EmunetError):
+    """What was asked for does not exist."""
+
+    exit_code = 2
+
+
 class RunIncomplete(EmunetError):
     """The run ended while flows were unfinished.
 
@@ -204,6 +210,8 @@ class PluginError(EmunetError):
     source : str
         Text of that line.
     """
+
+    exit_code = 3
 
     def __init__(self, message: str, file: object = "", line: int = 0, source: str = "") -> None:
         super().__init__(message, str(file), line, source)

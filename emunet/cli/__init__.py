@@ -48,7 +48,7 @@ class Commands(click.Group):
 def emunet() -> None:
     """Packet-level emulation of RDMA data-centre fabrics.
 
-    Exit codes: 0 done; 1 internal error; 2 usage or scenario; 3 input file; 4 flows left
+    Exit codes: 0 done; 1 internal error; 2 usage or scenario; 3 input file or policy; 4 flows left
     unfinished; 5 comparison failed; 130 interrupted, partial results kept.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emunet.errors import EmunetError, did_you_mean, one_of
+from emunet.errors import UsageError, did_you_mean, one_of
 from emunet.report.console import new_table, print_line, print_table
 from emunet.report.unfinished import unfinished_reasons
 from emunet.report.words import NONE, count_text, time_text
@@ -87,7 +87,7 @@ def table_name(text: str) -> str:
 
     Raises
     ------
-    EmunetError
+    UsageError
         There is no such table.
     """
     wanted = text.strip("/")
@@ -96,7 +96,7 @@ def table_name(text: str) -> str:
             return name
     hint = did_you_mean(wanted, TABLES)
     said = f'"{text}" is not a table of the trace; {hint}'.rstrip("; ")
-    raise EmunetError(f"{said} (allowed: {one_of(TABLES)})")
+    raise UsageError(f"{said} (allowed: {one_of(TABLES)})")
 
 
 def _text(value: Any) -> str:

@@ -107,3 +107,10 @@ def test_schema_is_a_json_schema_of_scenarios(emunet: Callable) -> None:
     """Claim: ``emunet schema`` is one JSON object with the keys of a scenario."""
     schema = emunet("schema").json
     assert {"topology", "switch", "transport", "workload"} <= set(schema["properties"])
+
+
+def test_a_table_that_does_not_exist_is_code_2(emunet: Callable, trace: Path) -> None:
+    """Claim: asking for what a trace does not have is a usage error, with what it has."""
+    answer = emunet("trace", "head", trace, "nosuch")
+    assert answer.code == 2
+    assert "flows" in answer.err

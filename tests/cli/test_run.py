@@ -215,11 +215,11 @@ def ack(ctx, params, state, out):
 def test_a_failing_policy_shows_its_own_line(
     emunet: Callable, permutation: Path, write: Callable
 ) -> None:
-    """Claim: an exception in a user's policy ends the run with code 1 and the line it came from."""
+    """Claim: an exception in a user's policy ends the run with code 3 and its line."""
     policy = write("bad.py", BAD_POLICY)
     for engine in ([], ["--twin"]):
         answer = emunet("run", permutation, "--cc", policy, *engine)
-        assert answer.code == 1
+        assert answer.code == 3
         assert f"{policy}:14" in answer.err
         assert "ZeroDivisionError" in answer.err
 
