@@ -197,7 +197,7 @@ class EngineError(EmunetError):
 
 
 class PluginError(EmunetError):
-    """A policy file is wrong or failed while running; the text shows the user's own line.
+    """A policy failed while running, or cannot run at all; the text shows the user's own line.
 
     Parameters
     ----------
@@ -226,6 +226,12 @@ class PluginError(EmunetError):
             else ""
         )
         return f"{at}{self.message}\n    {self.source}" if self.source else f"{at}{self.message}"
+
+
+class PolicyFileError(PluginError):
+    """The text of a policy file is wrong; found before anything runs."""
+
+    exit_code = 2
 
 
 def show(value: object, limit: int = 60) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emunet._core.rows import EVENT_ROW, PFC_ROW, QUEUE_ROW
+from emunet._core.rows import EVENT_ROW, PFC_ROW, QUEUE_ROW, REASONS, STUCK
 from emunet.trace.digest import FLOW_BLOCK, ResultDigest
 from emunet.trace.schema import (
     RESULT_COLUMNS,
@@ -17,6 +17,8 @@ from emunet.trace.schema import (
     STATUS_DELIVERED,
     STATUS_FAILED,
     STATUS_FINISHED,
+    STATUS_NAMES,
+    STATUS_UNFINISHED,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
 ROW_TYPES = {"queues": QUEUE_ROW, "events": EVENT_ROW, "pfc": PFC_ROW}
 ROW_BLOCK = 1 << 18
 """Rows looked at together."""
+
+ROUNDING_PS = 1000
+"""A completion may be so much earlier than its ideal time.
+
+Where a bit does not last whole picoseconds, the carry of semantics 1 can make a frame that follows
+another without a gap a picosecond shorter at each hop than the same frame alone; paths have fewer
+hops than this.
+"""
 
 
 @dataclass
@@ -38,11 +48,17 @@ class Verification:
         Of the file, and of the run made now; the latter is empty if there was none.
     problems : list of str
         One line each; empty if all is well.
+    stuck : bool
+        The run ended incomplete: nothing could finish its last messages.
+    interrupted : bool
+        The second run was interrupted, and nothing compared.
     """
 
     digest: str
     digest_again: str = ""
     problems: list[str] = field(default_factory=list)
+    stuck: bool = False
+    interrupted: bool = False
 
     @property
     def ok(self) -> bool:
@@ -54,6 +70,8 @@ class Verification:
         if self.problems:
             return self.problems
         said = ["the books balance"]
+        if self.stuck:
+            said.append("the run got stuck with messages unfinished")
         if self.digest_again:
             said.append(f"running it again gives the same results: {self.digest_again}")
         return said
@@ -66,7 +84,7 @@ def verify(
     again: bool = True,
     progress: Progress | None = None,
 ) -> Verification:
-    """Check a trace from the file alone, then run its scenario again and compare the digests.
+    """Check a trace from the file alone, then run its scenario again and compare all results.
 
     Parameters
     ----------
@@ -75,7 +93,8 @@ def verify(
     threads : int
         Threads of the second run.
     again : bool
-        Whether to run the scenario again. A run that was broken off cannot be compared.
+        Whether to run the scenario again. A run that was broken off cannot be compared; one that
+        got stuck can, for it must get stuck again.
     progress : Progress, optional
         Of the second run.
 
@@ -88,7 +107,8 @@ def verify(
 
     with open_tables(path) as tables:
         found = Verification(tables.digest, problems=books(tables))
-        if not tables.meta.get("complete"):
+        found.stuck = tables.meta.get("reason") == REASONS[STUCK]
+        if not tables.meta.get("complete") and not found.stuck:
             found.problems.append(f"the run was broken off: {tables.meta.get('reason')}")
         elif again:
             _compare(tables, found, threads, progress)
@@ -96,26 +116,36 @@ def verify(
 
 
 def _compare(tables: Tables, found: Verification, threads: int, progress: Progress | None) -> None:
-    """Run the scenario of a trace again and note which parts of the results differ."""
+    """Run the scenario of a trace again and note what differs."""
+    from emunet.analysis.difference import differences
     from emunet.run import run
     from emunet.scenario import parse_scenario
 
     base_dir = Path(str(tables.meta.get("base_dir", ".")))
     scenario = parse_scenario(tables.scenario, base_dir=base_dir, name=tables.name)
     result = run(scenario, threads=threads, progress=progress)
-    found.digest_again = result.digest
-    if result.digest == tables.digest:
+    if result.reason == "interrupted":
+        found.interrupted = True
+        found.problems.append("the second run was interrupted: not compared")
         return
-    found.problems.append(f"the results differ: digest {tables.digest}, now {result.digest}")
+    found.digest_again = result.digest
+    if result.digest != tables.digest:
+        found.problems.append(f"the results differ: digest {tables.digest}, now {result.digest}")
+        parts = sorted(name for name in result.meta if name.startswith("digest_"))
+        different = [
+            name.removeprefix("digest_")
+            for name in parts
+            if result.meta[name] != tables.meta.get(name)
+        ]
+        found.problems.append(f"parts whose digests differ: {', '.join(different) or 'none'}")
     if result.meta["plan_digest"] != tables.meta["plan_digest"]:
         found.problems.append(
-            "the Plan differs, too: another version of emunet, or an input file has changed"
+            "the Plan differs: another version of emunet, or an input file has changed"
         )
-    parts = sorted(name for name in result.meta if name.startswith("digest_"))
-    different = [
-        name.removeprefix("digest_") for name in parts if result.meta[name] != tables.meta.get(name)
-    ]
-    found.problems.append(f"parts that differ: {', '.join(different)}")
+    for name in ("complete", "reason"):
+        if result.meta[name] != tables.meta[name]:
+            found.problems.append(f"{name} is {tables.meta[name]}, again {result.meta[name]}")
+    found.problems += differences(tables, result)
 
 
 def books(tables: Tables) -> list[str]:
@@ -133,9 +163,9 @@ def books(tables: Tables) -> list[str]:
 
 def _changed_parts(tables: Tables) -> list[str]:
     """Parts of the results that are not those whose digest the run wrote."""
-    now = stored_results(tables)
     if not tables.digest:
         return []
+    now = stored_results(tables)
     changed = [
         f"{name}: not what the run wrote: its digest was {tables.meta.get(f'digest_{name}')}, "
         f"that of the file's data is {part}"
@@ -144,6 +174,11 @@ def _changed_parts(tables: Tables) -> list[str]:
     ]
     if not changed and now.hexdigest() != tables.digest:
         changed.append(f"the digest of the file is {tables.digest}, not {now.hexdigest()}")
+    if tables.plan.digest != tables.meta.get("plan_digest"):
+        changed.append(
+            f"plan: not what the run wrote: its digest was {tables.meta.get('plan_digest')}, "
+            f"that of the file's data is {tables.plan.digest}"
+        )
     return changed
 
 
@@ -225,12 +260,15 @@ def _port_books(tables: Tables, totals: Mapping[str, int]) -> list[str]:
 
 
 def _flow_books(tables: Tables, totals: Mapping[str, int]) -> list[str]:
-    """As many flows are delivered, finished and failed in the table as in the totals."""
-    columns = tables.columns("flows", "status", "fct_rx_ps", "ideal_fct_ps")
-    status = columns["status"]
+    """As many flows are delivered, finished and failed in the table as in the totals.
+
+    What a flow's status says stands in its times, too, and no flow is faster than alone.
+    """
+    c = tables.columns("flows", "status", "fct_rx_ps", "fct_ack_ps", "ideal_fct_ps")
+    status, delivered, acked = c["status"], c["fct_rx_ps"] >= 0, c["fct_ack_ps"] >= 0
     counted = {
         "flows_submitted": len(status),
-        "flows_delivered": int(np.count_nonzero(columns["fct_rx_ps"] >= 0)),
+        "flows_delivered": int(np.count_nonzero(delivered)),
         "flows_finished": int(np.count_nonzero(status == STATUS_FINISHED)),
         "flows_failed": int(np.count_nonzero(status == STATUS_FAILED)),
     }
@@ -239,14 +277,27 @@ def _flow_books(tables: Tables, totals: Mapping[str, int]) -> list[str]:
         for name, n in counted.items()
         if n != totals[name]
     ]
-    early = (columns["fct_rx_ps"] >= 0) & (columns["fct_rx_ps"] < columns["ideal_fct_ps"])
+    early = delivered & (c["fct_rx_ps"] < c["ideal_fct_ps"] - ROUNDING_PS)
     if early.any():
         flow = int(np.flatnonzero(early)[0])
         broken.append(
             f"flows: {np.count_nonzero(early)} completed before their ideal time; flow {flow}: "
-            f"{columns['fct_rx_ps'][flow]} ps of {columns['ideal_fct_ps'][flow]} ps"
+            f"{c['fct_rx_ps'][flow]} ps of {c['ideal_fct_ps'][flow]} ps"
         )
     known = status <= max(STATUS_DELIVERED, STATUS_FINISHED, STATUS_FAILED)
     if not known.all():
         broken.append("flows: a status that does not exist")
+    reached = np.select(
+        [status == STATUS_FAILED, delivered & acked, delivered, ~acked],
+        [STATUS_FAILED, STATUS_FINISHED, STATUS_DELIVERED, STATUS_UNFINISHED],
+        default=-1,
+    )
+    odd = known & ((reached != status) | ((status == STATUS_FAILED) & acked))
+    if odd.any():
+        flow = int(np.flatnonzero(odd)[0])
+        broken.append(
+            f"flows: {np.count_nonzero(odd)} with a status that their times contradict; flow "
+            f"{flow}: {STATUS_NAMES[status[flow]]}, fct_rx_ps {c['fct_rx_ps'][flow]}, fct_ack_ps "
+            f"{c['fct_ack_ps'][flow]}"
+        )
     return broken

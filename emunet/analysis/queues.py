@@ -17,6 +17,12 @@ Columns = dict[str, np.ndarray]
 def port_summary(run: Tables, end_ps: int) -> dict[str, Any]:
     """``{"fabric": {...}, "last_hop": {...}}``: egress bytes and the thresholds of marking.
 
+    `watermark_bytes` is the greatest of all ports, `watermark_port` where; the thresholds are those
+    of that port. `queue_mean_bytes` is the mean over the simulated time and over all ports of the
+    kind, `queue_p99_bytes` the percentile over the same (of samples); a port that nothing passed
+    counts in both, with an empty queue. `queue_mean_greatest_bytes` is the mean over time of the
+    port with the greatest.
+
     Parameters
     ----------
     run : Tables

@@ -44,9 +44,13 @@ def summary(run: Tables) -> dict[str, Any]:
     dict
         ``flows``: messages. ``total == finished + unfinished + cut + background``: those not
         marked background whose sender has the last ACK; those that have not (`failed` of them
-        were given up); those cut by ``until``; those marked background. ``fct_ps`` (receiver's)
-        and ``slowdown`` are of all delivered messages that are not background; ``by_size`` splits
-        them, ``by_tag`` splits all delivered messages by workload item. ``packets``, ``pfc``:
+        were given up, and `failed_delivered` of these have arrived all the same); those cut by
+        ``until``; those marked background. `total` counts what was submitted: of a run that is
+        not complete, messages may be missing that were to start later. A message is `delivered`
+        when its receiver has all of it, whatever its sender knows. ``fct_ps`` (receiver's) and
+        ``slowdown`` are of all delivered messages that are not background, and of no others;
+        ``by_size`` splits them, next to the number of messages (`flows`) and of delivered ones;
+        ``by_tag`` splits all delivered messages by workload item. ``packets``, ``pfc``:
         totals (`pauses` are XOFF frames, refreshes included; `paused_ps` is summed over ports and
         classes). ``ports``, ``buffers``: see `emunet.analysis.queues`. ``engine``: speed;
         ``digest``: of the results.
@@ -88,6 +92,7 @@ def _flows(run: Tables, cut: bool) -> dict[str, Any]:
         "finished": int(np.count_nonzero(front & finished)),
         "unfinished": int(np.count_nonzero(front & ~finished)) - n_cut,
         "failed": int(np.count_nonzero(front & failed)),
+        "failed_delivered": int(np.count_nonzero(chosen & failed)),
         "cut": n_cut,
         "background": int(np.count_nonzero(background)),
         "background_finished": int(np.count_nonzero(background & finished)),

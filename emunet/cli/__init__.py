@@ -48,13 +48,19 @@ class Commands(click.Group):
 def emunet() -> None:
     """Packet-level emulation of RDMA data-centre fabrics.
 
-    Exit codes: 0 done; 1 internal error; 2 usage or scenario; 3 input file or policy; 4 flows left
-    unfinished; 5 comparison failed; 130 interrupted, partial results kept.
+    Exit codes: 0 done; 1 internal error; 2 usage, scenario or text of a policy; 3 input file, or a
+    policy that failed while running; 4 flows left unfinished; 5 comparison failed; 130 interrupted
+    (Ctrl-C or SIGTERM), partial results kept.
     """
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point: runs the command and exits with its code."""
+    from emunet.interrupt import AT_ONCE
+
+    AT_ONCE.install()
     from emunet.cli.failures import call
 
-    raise SystemExit(call(emunet, args))
+    code = call(emunet, args)
+    AT_ONCE.ignore()
+    raise SystemExit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 import click
 
 from emunet.errors import EmunetError
+from emunet.interrupt import AT_ONCE, EXIT_CODE
 
-OK, INTERNAL, INPUT_FILE, DIFFERENT, INTERRUPTED = 0, 1, 3, 5, 130
+OK, INTERNAL, INPUT_FILE, DIFFERENT, INTERRUPTED = 0, 1, 3, 5, EXIT_CODE
 """Exit codes that are decided here; `EmunetError` and click bring theirs along."""
 
 DEBUG_VARIABLE = "EMUNET_DEBUG"
@@ -31,6 +33,7 @@ def call(command: click.Command, args: Sequence[str] | None) -> int:
     ``EMUNET_DEBUG=1`` exceptions pass through, so that their traceback is seen.
     """
     session = Session()
+    AT_ONCE.answer = lambda: _answer(INTERRUPTED, "interrupted") if session.json else ""
     try:
         status = command.main(args, prog_name="emunet", standalone_mode=False, obj=session)
         sys.stdout.flush()
@@ -68,7 +71,10 @@ def _failed(session: Session, code: int, message: str, say: bool = False) -> int
     if say:
         print(message, file=sys.stderr)
     if session.json:
-        from emunet.cli.output import print_json
-
-        print_json({"error": message, "exit_code": code})
+        print(_answer(code, message), end="")
     return code
+
+
+def _answer(code: int, message: str) -> str:
+    """The JSON object that stands for a failure."""
+    return json.dumps({"error": message, "exit_code": code}, indent=2) + "\n"

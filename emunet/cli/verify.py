@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from emunet.cli.failures import DIFFERENT, OK
+from emunet.cli.failures import DIFFERENT, INTERRUPTED, OK
 from emunet.cli.options import json_option, quiet_option
 
 
@@ -21,9 +21,10 @@ from emunet.cli.options import json_option, quiet_option
 @json_option
 @quiet_option
 def command(trace: str, threads: int, no_run: bool, as_json: bool, quiet: bool) -> int:
-    """Check that a trace's books balance, then run its scenario again and compare the digests.
+    """Check that a trace's books balance, then run its scenario again and compare all results.
 
-    Exit code 5 if the results differ or the books do not balance.
+    Exit code 5 if the results differ, the books do not balance, or the data is not what the run
+    wrote; 130 if the second run was interrupted.
     """
     from emunet import progress
     from emunet.cli.output import print_json
@@ -41,4 +42,6 @@ def command(trace: str, threads: int, no_run: bool, as_json: bool, quiet: bool) 
         )
     elif not quiet or not found.ok:
         print("\n".join(found.lines()))
+    if found.interrupted:
+        return INTERRUPTED
     return OK if found.ok else DIFFERENT

@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
-from emunet.errors import PluginError, did_you_mean, one_of
+from emunet.errors import PolicyFileError, did_you_mean, one_of
 from emunet.plugin.slots import HOOK_ARGUMENTS, Slot
 
 ALLOWED_IMPORTS = ("__future__", "collections", "emunet", "math", "numba", "numpy", "typing")
@@ -60,9 +60,9 @@ class SourceFile:
         lines = self.text.splitlines()
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
-    def error(self, message: str, number: int = 0) -> PluginError:
+    def error(self, message: str, number: int = 0) -> PolicyFileError:
         """An error about this file, at a line if `number` is not 0."""
-        return PluginError(message, self.file, number, self.line(number))
+        return PolicyFileError(message, self.file, number, self.line(number))
 
     def line_of(self, name: str) -> int:
         """Line where a module-level name is first assigned or defined; 0 if nowhere."""
@@ -81,17 +81,17 @@ def parse(file: str, text: str) -> SourceFile:
 
     Raises
     ------
-    PluginError
+    PolicyFileError
         A syntax error, or an import that a policy may not have.
     """
     try:
         tree = ast.parse(text, file)
     except SyntaxError as error:
-        raise PluginError(
+        raise PolicyFileError(
             f"syntax error: {error.msg}", file, error.lineno or 0, error.text or ""
         ) from None
     except ValueError as error:
-        raise PluginError(f"not a Python file: {error}", file) from None
+        raise PolicyFileError(f"not a Python file: {error}", file) from None
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     source = SourceFile(file, text, tree, functions)
     for node in ast.walk(tree):
@@ -118,7 +118,7 @@ def hook_names(source: SourceFile, slot: Slot) -> list[str]:
 
     Raises
     ------
-    PluginError
+    PolicyFileError
         A hook with other arguments, or a function that looks like a hook and has another name.
     """
     wanted = ", ".join(HOOK_ARGUMENTS)
@@ -166,7 +166,7 @@ def check_functions(
 
     Raises
     ------
-    PluginError
+    PolicyFileError
         An unknown field, an assignment to a field of `ctx` or `params`, an undefined name, a
         construct that cannot be compiled.
     """

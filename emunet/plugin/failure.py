@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emunet.errors import PluginError
+from emunet.errors import PluginError, PolicyFileError
 from emunet.plugin import check
 from emunet.plugin.records import Record, as_record, make_record
 from emunet.plugin.slots import KEEP
@@ -51,7 +51,7 @@ _HINTS = (
 _GENERAL_HINT = "hooks use numbers, math and functions of the same file only; see docs/policies.md"
 
 
-def compile_failure(source: check.SourceFile, hook: str, error: Exception) -> PluginError:
+def compile_failure(source: check.SourceFile, hook: str, error: Exception) -> PolicyFileError:
     """The error of a hook that Numba cannot compile, at the line that it is about.
 
     Parameters
@@ -113,16 +113,21 @@ def explain_failure(policy: Policy, hook: str, ctx: Any, state: Any) -> PluginEr
         from emunet.plugin.load import line_in
 
         what = f"{type(error).__name__}: {error}"
-        failure = source.error(
-            f"{hook} failed: {what}", line_in(error, source.file) or _line(source, hook)
-        )
+        number = line_in(error, source.file) or _line(source, hook)
+        failure = _failure(source, f"{hook} failed: {what}", number)
         failure.__cause__ = error
         return failure
-    return source.error(
+    return _failure(
+        source,
         f"{hook} failed as native code but not when repeated as plain Python: look for a "
         "whole number beyond 2^63, or a name that is not assigned on every path",
         _line(source, hook),
     )
+
+
+def _failure(source: check.SourceFile, message: str, number: int) -> PluginError:
+    """An error of a run, not of the text that it shows."""
+    return PluginError(message, source.file, number, source.line(number))
 
 
 def _copy(record: Any, dtype: np.dtype) -> Record:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from emunet.errors import PluginError, ScenarioError, did_you_mean, one_of
+from emunet.errors import PolicyFileError, ScenarioError, did_you_mean, one_of
 from emunet.plugin import check, registry
 from emunet.plugin.params import Param, ParamError, ParamSet
 from emunet.plugin.records import Record, as_record
@@ -98,7 +98,7 @@ class Policy:
 
         Raises
         ------
-        PluginError
+        PolicyFileError
             A hook cannot be compiled; the error shows the line of the policy file.
         """
         if not self.hooks:
@@ -163,7 +163,7 @@ def load(
     ------
     ScenarioError
         Unknown policy, set or parameter, or a value out of range.
-    PluginError
+    PolicyFileError
         The file is not a policy; the error names its line.
     """
     the_slot = registry.slot_named(slot)
@@ -209,7 +209,7 @@ def _read(file: Path) -> str:
     try:
         return file.read_bytes().decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise PluginError(f"cannot be read: {error}", file) from None
+        raise PolicyFileError(f"cannot be read: {error}", file) from None
 
 
 def run_module(source: check.SourceFile, name: str) -> ModuleType:
@@ -217,7 +217,7 @@ def run_module(source: check.SourceFile, name: str) -> ModuleType:
 
     Raises
     ------
-    PluginError
+    PolicyFileError
         The file raised an exception; the error names its line.
     """
     module = ModuleType(name)

@@ -48,39 +48,48 @@ def print_result(summary: Summary, console: Console) -> None:
 def _print_heading(s: Summary, console: Console) -> None:
     flows = s["flows"]
     total, size = count_text(flows["total"]), size_text(flows["size_bytes"])
+    # Later messages of a run that was broken off have not even been generated.
+    so_far = "" if s["complete"] else " submitted so far"
     simulated = time_text(s["engine"]["simulated_ps"])
-    print_line(console, f"{total} flows, {size}; {simulated} simulated, end: {s['reason']}", "bold")
+    line = f"{total} flows{so_far}, {size}; {simulated} simulated, end: {s['reason']}"
+    print_line(console, line, "bold")
     parts = [f"{count_text(flows['finished'])} finished"]
     words = {"unfinished": "unfinished", "cut": "cut by until", "background": "background"}
     parts += [f"{count_text(flows[key])} {word}" for key, word in words.items() if flows[key]]
     print_line(console, ", ".join(parts), "red" if flows["unfinished"] else None)
+    if flows["failed"]:
+        failed, arrived = count_text(flows["failed"]), count_text(flows["failed_delivered"])
+        line = f"{failed} of the unfinished given up by their sender; of these {arrived} delivered"
+        print_line(console, line, "red")
     if not s["complete"]:
         print_line(console, "incomplete: these are the results up to the end", "red")
 
 
 def _print_flows(flows: Summary, console: Console) -> None:
+    bins = flows["by_size"]
+    # The times are those of delivered messages: where some are missing, say of how many. Both
+    # counts and the bytes would be wider than 80 columns.
+    missing = any(row["delivered"] < row["flows"] for row in bins)
     table = new_table()
     table.add_column("size", no_wrap=True)
-    table.add_column("flows", justify="right", no_wrap=True)
-    table.add_column("bytes", justify="right", no_wrap=True)
+    for head in ("flows", "done" if missing else "bytes"):
+        table.add_column(head, justify="right", no_wrap=True)
     for head in ("FCT", "slowdown"):
         for p in _PERCENTILES:
             first = f"{head}\n{p}" if p == "p50" else f"\n{p}"
             table.add_column(first, justify="right", no_wrap=True)
-    bins = flows["by_size"]
-    for row in bins:
-        table.add_row(
-            _size_range(row),
-            short_count_text(row["flows"]),
-            size_text(row["size_bytes"]),
-            *_times(row),
-        )
+    rows = [(_size_range(row), row, row) for row in bins]
     if len(bins) > 1:
-        count, size = (sum(row[key] for row in bins) for key in ("flows", "size_bytes"))
-        table.add_row("all", short_count_text(count), size_text(size), *_times(flows))
+        keys = ("flows", "delivered", "size_bytes")
+        rows.append(("all", {key: sum(row[key] for row in bins) for key in keys}, flows))
+    for name, sums, times in rows:
+        done, size = short_count_text(sums["delivered"]), size_text(sums["size_bytes"])
+        flow_count = short_count_text(sums["flows"])
+        table.add_row(name, flow_count, done if missing else size, *_times(times))
     if bins:
         apart = ", background apart" if flows["background"] else ""
-        print_table(console, f"Flows by size{apart}", table)
+        only = "; times of those done (delivered)" if missing else ""
+        print_table(console, f"Flows by size{apart}{only}", table)
 
 
 def _times(row: Summary) -> list[str]:
@@ -133,7 +142,8 @@ def _print_ports(ports: Summary, console: Console) -> None:
             values = [exact_text(p.get(key)) for key in (*keys, "queue_mean_bytes")]
             table.add_row(word, count_text(p["ports"]), *values, p.get("watermark_port", NONE))
     if table.row_count:
-        print_table(console, "Switch egress queues, bytes", table)
+        title = "Switch egress queues, bytes; p99 and mean over all n ports, idle ones too"
+        print_table(console, title, table)
 
 
 _BUFFERS = (

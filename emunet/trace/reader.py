@@ -13,9 +13,18 @@ import h5py
 import numpy as np
 
 from emunet.errors import NO_VALUE, InputFileError
-from emunet.trace.schema import SCHEMA
+from emunet.trace.schema import SCHEMA, datasets_of
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# What h5py raises on damage: it depends on the structure that the damaged byte belongs to.
+_DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
+# Tables have all their columns, or are not there.
+_WHOLE = ("flows", "ports", "switches", "samples/queues", "packets", "pfc", "unfinished")
+# Without a lock first: a `.part` file may be locked by its writer. All opens of a file in one
+# process must agree, so the others follow what somebody else in this process has chosen.
+_LOCKINGS = (False, None, True, "best-effort")
+_AGAIN = "copy it again, or run the scenario again"
+_DISAGREE = "flag values don't match"
 
 
 class FileSource:
@@ -36,27 +45,36 @@ class FileSource:
         self.name = str(path)
         self._file = self._opened(Path(path))
         try:
-            self._check_schema()
-            self._load_filter()
+            with self._reading():
+                self._check_schema()
+                self._load_filter()
         except InputFileError:
             self._file.close()
             raise
 
     def length(self, group: str) -> int:
-        if group not in self._file:
-            return 0
-        # Columns of a killed run may differ in length by what was being written.
-        lengths = [
-            d.shape[0]
-            for d in self._file[group].values()
-            if isinstance(d, h5py.Dataset) and d.shape
-        ]
-        return min(lengths, default=0)
+        with self._reading(f"/{group}"):
+            if group not in self._file:
+                return 0
+            # Columns of a killed run may differ in length by what was being written.
+            lengths = [
+                d.shape[0]
+                for d in self._file[group].values()
+                if isinstance(d, h5py.Dataset) and d.shape
+            ]
+            return min(lengths, default=0)
 
     def datasets(self, group: str) -> list[str]:
-        if group not in self._file:
-            return []
-        return [name for name, item in self._file[group].items() if isinstance(item, h5py.Dataset)]
+        with self._reading(f"/{group}"):
+            if group not in self._file:
+                return []
+            items = self._file[group].items()
+            found = [name for name, item in items if isinstance(item, h5py.Dataset)]
+        if group in _WHOLE:
+            for spec in datasets_of(group):
+                if spec.name not in found:
+                    raise self._error(f"has no dataset /{group}/{spec.name}")
+        return found
 
     def read(self, group: str, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
         with self._reading(f"/{group}/{name}"):
@@ -67,20 +85,20 @@ class FileSource:
             return []
         with self._reading(f"/{group}/{name}"):
             value = self._file[group][name].asstr()[()]
-        return [value] if isinstance(value, str) else value.tolist()
+            return [value] if isinstance(value, str) else value.tolist()
 
     def attributes(self, group: str) -> dict[str, Any]:
-        if group and group not in self._file:
-            return {}
-        node = self._file[group or "/"]
-        values = {name: _python(value) for name, value in node.attrs.items()}
-        if group:
-            values |= {
-                name: self.attributes(f"{group}/{name}")
-                for name, item in node.items()
-                if isinstance(item, h5py.Group)
-            }
-        return values
+        with self._reading(f"/{group}"):
+            if group and group not in self._file:
+                return {}
+            node = self._file[group or "/"]
+            values = _Attributes(self, group)
+            values.update({name: _python(value) for name, value in node.attrs.items()})
+            if group:
+                for name, item in node.items():
+                    if isinstance(item, h5py.Group):
+                        values[name] = self.attributes(f"{group}/{name}")
+            return values
 
     def close(self) -> None:
         """Close the file."""
@@ -91,7 +109,7 @@ class FileSource:
             with path.open("rb") as plain:
                 if plain.read(len(_SIGNATURE)) != _SIGNATURE:
                     raise self._error("is not an HDF5 file", "give a trace that emunet run wrote")
-            return h5py.File(path, "r", locking=False)
+            return self._unlocked(path)
         except FileNotFoundError:
             part = path.with_name(path.name + ".part")
             fix = f"a run that goes on or was killed left {part}" if part.exists() else ""
@@ -100,7 +118,22 @@ class FileSource:
             if error.errno:
                 raise self._error(f"cannot be read: {os.strerror(error.errno)}") from None
             problem = "is cut short" if "truncated" in str(error) else f"cannot be opened: {error}"
-            raise self._error(problem, "copy it again, or run the scenario again") from None
+            raise self._error(problem, _AGAIN) from None
+
+    def _unlocked(self, path: Path) -> h5py.File:
+        """The file, opened as whoever has it open in this process did."""
+        for locking in _LOCKINGS:
+            try:
+                return h5py.File(path, "r", locking=locking)
+            except OSError as error:
+                if "already open for write" in str(error):
+                    break
+                if _DISAGREE not in str(error):
+                    raise
+        raise self._error(
+            "is open in this process already, in a way that excludes readers",
+            "close it there (h5py.File.close) and load it again",
+        )
 
     def _check_schema(self) -> None:
         found = self._file.attrs.get("schema")
@@ -130,16 +163,30 @@ class FileSource:
             raise self._error(problem, "pip install hdf5plugin") from None
 
     @contextmanager
-    def _reading(self, dataset: str) -> Iterator[None]:
+    def _reading(self, what: str = "") -> Iterator[None]:
+        """Turn what the HDF5 library raises into an error that names the file and the part."""
         try:
             yield
-        except KeyError:
-            raise self._error(f"has no dataset {dataset}") from None
-        except OSError as error:
-            raise self._error(f"{dataset} is damaged: {error}") from None
+        except _DAMAGE as error:
+            if isinstance(error, KeyError) and "doesn't exist" in str(error):
+                raise self._error(f"has no dataset {what}") from None
+            said = str(error.args[0] if error.args else error).splitlines() or [""]
+            problem = f"{what} is damaged: {said[0]}".lstrip()
+            raise self._error(problem, _AGAIN if not what else "") from None
 
     def _error(self, problem: str, fix: str = "") -> InputFileError:
         return InputFileError(self.name, 0, 0, NO_VALUE, problem, fix)
+
+
+class _Attributes(dict[str, Any]):
+    """Attributes of a group; one that is asked for and missing is the file's fault."""
+
+    def __init__(self, source: FileSource, group: str) -> None:
+        super().__init__()
+        self._source, self._group = source, group
+
+    def __missing__(self, name: str) -> Any:
+        raise self._source._error(f"/{self._group} has no attribute {name}")
 
 
 def _python(value: Any) -> Any:

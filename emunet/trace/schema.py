@@ -290,7 +290,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         "digest",
         "text",
         "",
-        "blake2b of all results, 32 hex digits; empty if the run broke off",
+        "blake2b of all results, 32 hex digits; empty without counters",
     ),
     Attribute("meta", "plan_digest", "text", "", "blake2b of the Plan, 32 hex digits"),
     Attribute(

@@ -7,14 +7,17 @@ so far, and the results so far of messages in flight, are written and flushed.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
+import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 import h5py
@@ -27,6 +30,14 @@ from emunet.trace.recorder import Recorder
 from emunet.trace.schema import NOT_KNOWN, Dataset, datasets_of
 
 COMPRESSIONS = ("portable", "fast")
+
+UNDER_WAY: dict[Path, bool] = {}
+"""Files that this process is writing, and whether they hold results already."""
+
+# What a file system says that knows no locks.
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+# Groups that `finish` makes.
+_RESULTS = ("ports", "switches", "totals", "unfinished", "meta/warnings", "meta/engine")
 
 _SMALL_BYTES = 4096
 _CHUNK_BYTES = 1 << 18
@@ -79,6 +90,34 @@ class _Table:
         self.n_written, self._waiting, self._n_waiting = stop, [rest], self._n_waiting - n
 
 
+class _Patience:
+    """While entered, the first Ctrl-C or SIGTERM waits until the end; the second interrupts.
+
+    Closing a file is soon done, and an impatient second key must not cost a whole run.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        if self._waiting is not None:
+            signal.raise_signal(self._waiting)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._waiting is not None:
+            self._waiting = None
+            raise KeyboardInterrupt
+        self._waiting = number
+
+
 class TraceWriter(Recorder):
     """A trace file in the making; use it as a context manager.
 
@@ -115,18 +154,24 @@ class TraceWriter(Recorder):
         self._checkpoint_s = checkpoint_s
         self._next_checkpoint = time.monotonic() + checkpoint_s
         self._file: h5py.File | None = None
+        self._lock = -1
         self._tables: dict[str, _Table] = {}
-        self._begun = False
+        self._begun = self._finished = False
 
     def __enter__(self) -> TraceWriter:
         self._check_path()
         try:
-            if self._force:
-                self._remove_abandoned()
+            self._lock_part()
+            UNDER_WAY[self.part_path] = False
             # The oldest format: every HDF5 reads it, and opens it after a crash without repair.
-            self._file = h5py.File(self.part_path, "x", libver=("earliest", "v110"))
+            # The lock is held already, and HDF5's own would clash with it.
+            self._file = h5py.File(self.part_path, "w", libver=("earliest", "v110"), locking=False)
         except OSError as error:
+            self._discard()
             raise OutputError(f"{self.path}: cannot create the trace: {_reason(error)}") from None
+        except BaseException:
+            self._discard()
+            raise
         return self
 
     def __exit__(
@@ -140,22 +185,27 @@ class TraceWriter(Recorder):
         if not self._begun or isinstance(error, (ScenarioError, InputFileError)):
             self._discard()
             return
-        with self._writing():
-            if not self.digest:
-                said = "interrupted" if isinstance(error, KeyboardInterrupt) else _said(error)
-                self._flows.finish()
-                self._attributes("", {"complete": False, "reason": said})
-            self.checkpoint()
-            self._file.close()
-        self._file = None
-        self._rename()
+        with _Patience():
+            try:
+                with self._writing():
+                    if not self._finished:
+                        self._break_off(error)
+                    self.checkpoint()
+                    self._file.close()
+                self._file = None
+                self._rename()
+            except KeyboardInterrupt:
+                self._discard()
+                raise
+            finally:
+                self._unlock()
 
     def begin(self, *args: Any, **options: Any) -> None:
         """See `Recorder.begin`."""
         with self._writing():
             super().begin(*args, **options)
             self.checkpoint()
-        self._begun = True
+        self._begun = UNDER_WAY[self.part_path] = True
 
     def append_messages(self, *args: Any) -> None:
         """See `Recorder.append_messages`."""
@@ -172,7 +222,9 @@ class TraceWriter(Recorder):
     def finish(self, *args: Any, **options: Any) -> list[str]:
         """See `Recorder.finish`."""
         with self._writing():
-            return super().finish(*args, **options)
+            warnings = super().finish(*args, **options)
+            self._finished = True
+            return warnings
 
     def checkpoint(self) -> None:
         """Bring everything so far to the disk, messages in flight included."""
@@ -191,24 +243,49 @@ class TraceWriter(Recorder):
 
     # files
 
-    def _remove_abandoned(self) -> None:
-        """Remove what a run that was killed has left, never what another run is writing.
+    def _lock_part(self) -> None:
+        """Make the file and lock it, before anything in it changes.
 
-        A writer holds HDF5's lock (`flock`) on its file until it closes it.
+        With ``force`` it may be there already: what a run that was killed has left is taken, what
+        another run is writing is not. A writer holds the lock until its file has its name.
         """
-        try:
-            descriptor = os.open(self.part_path, os.O_RDONLY)
-        except FileNotFoundError:
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.part_path.unlink()
-        except BlockingIOError:
-            raise OutputError(
-                f"{self.part_path}: another run is writing it; wait for it, or choose another name"
-            ) from None
-        finally:
-            os.close(descriptor)
+        new = 0 if self._force else os.O_EXCL
+        while True:
+            self._lock = os.open(self.part_path, os.O_RDWR | os.O_CREAT | new, 0o666)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._unlock()
+                raise OutputError(
+                    f"{self.part_path}: another run is writing it; wait for it, or choose another "
+                    "name"
+                ) from None
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+            # Between the two calls its writer may have given it its name, or removed it.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._lock), os.stat(self.part_path)):
+                    return
+            os.close(self._lock)
+            self._lock = -1
+
+    def _unlock(self) -> None:
+        """Let others have the name."""
+        UNDER_WAY.pop(self.part_path, None)
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
+    def _break_off(self, error: BaseException | None) -> None:
+        """Mark the file incomplete; what `finish` may have begun goes."""
+        for group in _RESULTS:
+            self._tables.pop(group, None)
+            if group in self._open:
+                del self._open[group]
+        said = "interrupted" if isinstance(error, KeyboardInterrupt) else _said(error)
+        self._flows.finish()
+        self._attributes("", {"complete": False, "reason": said, "digest": ""})
 
     def _check_path(self) -> None:
         directory = self.path.parent
@@ -244,7 +321,9 @@ class TraceWriter(Recorder):
     def _discard(self) -> None:
         """Leave nothing behind."""
         file, self._file = self._file, None
-        self.part_path.unlink(missing_ok=True)
+        if self._lock >= 0:
+            self.part_path.unlink(missing_ok=True)
+        self._unlock()
         if file is None:
             return
         # Where the disk refuses, closing fails and the library crashes at exit, because it cannot
@@ -365,8 +444,6 @@ def _said(error: BaseException | None) -> str:
 
 def _reason(error: BaseException) -> str:
     """What the operating system said, without the HDF5 library's wrapping."""
-    if "unable to lock file" in str(error):
-        return "another process is writing it"
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
     found = re.search(r"errno = (\d+)", str(error))

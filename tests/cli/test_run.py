@@ -224,6 +224,31 @@ def test_a_failing_policy_shows_its_own_line(
         assert "ZeroDivisionError" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("def ack(ctx", "def ack(ctx,,", "syntax error"),
+        ("ctx.una_bytes", "ctx.una_byte", "has no field una_byte"),
+        ("PARAMS = ()", 'PARAMS = (Param("g", 1.0, "furlong", 0.0, 2.0, "gain"),)', "furlong"),
+        ("out.rate_bps =", "import os; out.rate_bps =", "imports os"),
+        ("out.rate_bps = ctx", "out.rate_bps = print(f'{ctx.now_ps:x}') + ctx", "be compiled"),
+    ],
+)
+def test_a_wrong_text_of_a_policy_is_code_2(
+    emunet: Callable, permutation: Path, write: Callable, old: str, new: str, said: str
+) -> None:
+    """Claim: a policy file that cannot be a policy is a wrong value of the scenario, with its line;
+    nothing is written."""
+    text = BAD_POLICY.replace("import numpy as np", "import numpy as np\nfrom emunet import Param")
+    assert old in text
+    policy = write("bad.py", text.replace(old, new))
+    answer = emunet("run", permutation, "--cc", policy, "-o", policy.with_name("run.h5"))
+    assert answer.code == 2, answer.err
+    assert said in answer.err
+    assert f"{policy}:" in answer.err
+    assert not list(policy.parent.glob("run.h5*"))
+
+
 def test_the_python_api_takes_files_mappings_and_objects(permutation: Path) -> None:
     """Claim: a file, a mapping and a `Scenario` of the same content give the same results, and
     ``emunet.run`` is the function whatever else was imported."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from emunet.cli import COMMANDS
 
@@ -53,3 +59,53 @@ def test_the_module_is_the_command() -> None:
         [sys.executable, "-m", "emunet", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("emunet ")
+
+
+STRIKE = """
+import builtins, os, signal, sys
+module, number, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+signal.signal(signal.SIGINT, signal.default_int_handler)
+real = builtins.__import__
+def importing(name, *args, **named):
+    if name == module:
+        for _ in range(times):
+            os.kill(os.getpid(), number)
+    return real(name, *args, **named)
+from emunet.cli import main
+builtins.__import__ = importing
+main(sys.argv[4:])
+"""
+"""Runs the command line and strikes whenever a module is imported."""
+
+
+def struck(module: str, number: int, *args: object) -> subprocess.CompletedProcess[str]:
+    """What the command does that gets a signal twice at the import of a module."""
+    words = [module, str(int(number)), "2", *map(str, args)]
+    return subprocess.run(
+        [sys.executable, "-c", STRIKE, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "module", ["emunet.cli.failures", "emunet.cli.execute", "numpy", "h5py", "emunet.trace.writer"]
+)
+def test_ctrl_c_during_imports_is_code_130(
+    permutation: Path, tmp_path: Path, module: str, number: int
+) -> None:
+    """Claim: from the first line of the command on, a signal ends it with code 130 and one word,
+    though an import is under way; no file is left."""
+    done = struck(module, number, "run", permutation, "-o", tmp_path / "run.h5")
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "interrupted")
+    assert os.listdir(tmp_path) == [permutation.name]
+
+
+def test_ctrl_c_with_json_is_one_object(permutation: Path) -> None:
+    """Claim: ``--json`` prints one object when the command is interrupted, too."""
+    done = struck("h5py", signal.SIGINT, "run", permutation, "--json")
+    assert done.returncode == 130
+    assert json.loads(done.stdout) == {"error": "interrupted", "exit_code": 130}

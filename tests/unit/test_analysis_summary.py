@@ -113,6 +113,28 @@ def test_times_are_of_delivered_messages_that_are_not_background() -> None:
         assert row["delivered"] == inside.sum() and row["slowdown"]["max"] == slow[inside].max()
 
 
+def test_given_up_messages_count_in_the_times_only_if_delivered() -> None:
+    """Claim of trace_format.md: percentiles are of messages whose receiver has everything, whatever
+    the sender knows. Flow 3 is given up: without its data at the receiver it is in no percentile,
+    with them it is the slowest."""
+    world = make_world(300)
+    world.messages["background"][:] = False
+    before = run_of(world).summary["flows"]
+    assert (before["failed"], before["failed_delivered"], before["delivered"]) == (1, 0, 298)
+    late = np.zeros(1, rows.FLOW_ROW)
+    late["flow"], late["kind"], late["time_ps"] = 3, rows.FLOW_RX_DONE, 45_000_000
+    world.drained["flows"] = np.concatenate([world.drained["flows"], late])
+    run = run_of(world)
+    after = run.summary["flows"]
+    assert (after["failed"], after["failed_delivered"], after["delivered"]) == (1, 1, 299)
+    assert (after["finished"], after["unfinished"]) == (before["finished"], before["unfinished"])
+    slowest = 45_000_000 - int(world.messages["start_ps"][3])
+    assert after["fct_ps"]["max"] == slowest > before["fct_ps"]["max"]
+    assert sum(row["delivered"] for row in after["by_size"]) == 299
+    delivered = run.flows.fct_rx_ps >= 0
+    assert run.flows.slowdown.notna().equals(delivered)
+
+
 def test_a_slowdown_below_one_is_shown() -> None:
     """Claim: nothing is clamped: a message in half its ideal time has slowdown 0.5."""
     world = make_world(20)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trace_world import begin, feed, finish, make_world, record
+from trace_world import ENGINE, World, begin, feed, finish, make_world, record
 
 from emunet._core import rows
 from emunet.analysis import Run
@@ -110,6 +110,79 @@ def test_a_killed_run_is_printed() -> None:
     assert "incomplete" in text and "packet-hops per CPU second -" in text
 
 
+# what the times are of
+
+
+def arrived_world() -> World:
+    """Flow 3 is given up by its sender, but its receiver has all of it; no message is background.
+
+    Flow 7 gets nowhere.
+    """
+    world = make_world(300)
+    world.messages["background"][:] = False
+    late = world.drained["flows"][:1].copy()
+    late["flow"], late["kind"], late["time_ps"] = 3, rows.FLOW_RX_DONE, 45_000_000
+    world.drained["flows"] = np.concatenate([world.drained["flows"], late])
+    return world
+
+
+def test_a_message_given_up_and_delivered_is_not_contradicted() -> None:
+    """Claim of trace_format.md: delivered is what the receiver has all of. Its bytes, the heading
+    and the count of given-up ones agree."""
+    run = run_of(arrived_world(), "stuck")
+    size = size_text(int(run.columns("flows", "size_bytes")["size_bytes"][3]))
+    assert unfinished_reasons(run)[0].endswith(
+        f": {size} of {size} delivered; waits for nothing: retries exhausted"
+    )
+    text = printed(print_result, run.summary)
+    assert "297 finished, 3 unfinished" in text
+    assert "1 of the unfinished given up by their sender; of these 1 delivered" in text
+    assert "given up" not in printed(print_result, run_of(only_finished()).summary)
+
+
+def only_finished() -> World:
+    """A run in which every message finishes."""
+    return make_world(3)
+
+
+def test_bins_with_messages_missing_say_how_many_are_done() -> None:
+    """Claim: where times are those of fewer messages than the bin has, `done` tells of how many;
+    authority: the counts of the summary, row by row. Elsewhere there is no such column."""
+    s = run_of(make_world(300)).summary
+    text = printed(print_result, s)
+    table = text[text.index("Flows by size") :].split("\n\n")[0].splitlines()
+    assert "times of those done (delivered)" in table[0]
+    assert table[2].split()[:3] == ["size", "flows", "done"]
+    bins = s["flows"]["by_size"]
+    pairs = [(row["flows"], row["delivered"]) for row in bins]
+    pairs.append((sum(f for f, _ in pairs), sum(d for _, d in pairs)))
+    assert [tuple(map(int, line.split()[1:3])) for line in table[3:]] == pairs
+    assert any(flows != done for flows, done in pairs)
+    plain = printed(print_result, run_of(only_finished()).summary)
+    assert "done" not in plain.replace("end: done", "") and "bytes" in plain
+
+
+def test_a_run_that_was_broken_off_says_that_more_was_to_come() -> None:
+    """Claim: messages are submitted in chunks, so the count of a broken-off run is of those so far;
+    that of a complete one is all."""
+    world = make_world(300)
+    assert "300 flows submitted so far, " in printed(
+        print_result, run_of(world, "interrupted").summary
+    )
+    assert "submitted" not in printed(print_result, run_of(world, "done").summary)
+
+
+def test_the_mean_says_that_idle_ports_count() -> None:
+    """Claim: three of four fabric ports are idle, and the mean is a quarter of the fourth's; the
+    title says so."""
+    world = make_world(20)
+    world.ports["queue_byte_ps"][:] = 0
+    world.ports["queue_byte_ps"][9] = 4000.0 * ENGINE["now_ps"]
+    s = run_of(world).summary
+    assert s["ports"]["fabric"]["queue_mean_bytes"] == 1000
+    assert "p99 and mean over all n ports, idle ones too" in printed(print_result, s)
+
+
 # unfinished messages
 
 
@@ -123,7 +196,7 @@ def test_reasons_of_unfinished_messages() -> None:
     )
     world.unfinished["src"], world.unfinished["dst"] = 1, 2
     assert unfinished_reasons(run_of(world, "stuck", background=False)) == [
-        "flow 3, h1 -> h2: 0B of 64KB delivered; waits for nothing: retries exhausted",
+        "flow 3, h1 -> h2: 0B of 64KB acknowledged; waits for nothing: retries exhausted",
         "flow 5, h1 -> h2: 64KB of 64KB delivered; "
         "waits for the acknowledgement of delivered data, timer at 60us",
         "flow 7, h1 -> h2: 32KB of 64KB delivered; waits for a paused class at leaf0:2",

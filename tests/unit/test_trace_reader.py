@@ -4,6 +4,7 @@ not one."""
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -207,6 +208,60 @@ def test_a_missing_dataset(path: Path) -> None:
         del f["plan/port_peer"]
     with pytest.raises(InputFileError, match="has no dataset /plan/port_peer"):
         _ = open_tables(path).plan
+
+
+def everything(path: Path) -> None:
+    with open_tables(path) as run:
+        _ = (run.meta, run.scenario, run.totals, run.plan, run.tags, run.warnings)
+        for name in TABLES:
+            run.head(name, 100)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damage_anywhere_is_an_error_of_the_file(path: Path, seed: int) -> None:
+    """Claim: whichever structure of HDF5 a wrong byte belongs to, the file is read or refused by
+    name; h5py alone raises KeyError, OSError, RuntimeError or ValueError. Random places; the
+    group's header (its object header, heap and tree) comes first in the file."""
+    record(TraceWriter(path), make_world(60))
+    whole = path.read_bytes()
+    chance = random.Random(seed)
+    refused = 0
+    for _ in range(12):
+        damaged = bytearray(whole)
+        at = chance.randrange(100, 6000)
+        damaged[at : at + 64] = bytes([255]) * 64
+        path.write_bytes(damaged)
+        try:
+            everything(path)
+        except InputFileError as error:
+            assert error.exit_code == 3 and "\n" not in str(error), at
+            refused += 1
+    assert refused > 0
+
+
+def test_a_missing_column_or_attribute_is_named(path: Path) -> None:
+    """Claim: what a trace must have and has not is named, whatever would be made of it."""
+    record(TraceWriter(path), make_world(60))
+    with h5py.File(path, "r+") as f:
+        del f["ports/tx_bytes"], f["plan"].attrs["congestion_digest"]
+    run = open_tables(path)
+    with pytest.raises(InputFileError, match="has no dataset /ports/tx_bytes"):
+        _ = run.ports
+    with pytest.raises(InputFileError, match="/plan has no attribute congestion_digest"):
+        _ = run.plan
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"locking": True}, {"locking": False}, {"locking": "best-effort"}, {"mode": "r+"}],
+    ids=str,
+)
+def test_a_file_that_is_open_in_this_process(path: Path, how: dict) -> None:
+    """Claim: a file that the user has open in plain h5py is read all the same; HDF5 asks that all
+    opens of a process agree about locks."""
+    record(TraceWriter(path), make_world(5))
+    with h5py.File(path, **how), open_tables(path) as run:
+        assert len(run.flows) == 5
 
 
 def test_the_fast_filter_is_loaded_or_named(path: Path) -> None:

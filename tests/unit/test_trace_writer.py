@@ -32,6 +32,7 @@ from emunet.errors import EmunetError, InputFileError, OutputError, PluginError
 from emunet.trace.digest import FLOW_BLOCK
 from emunet.trace.memory import MemoryTrace
 from emunet.trace.schema import ROW_TABLES
+from emunet.trace.tables import open_tables
 from emunet.trace.writer import TraceWriter
 
 UNIT = Path(__file__).parent
@@ -457,3 +458,109 @@ def test_force_does_not_take_a_file_that_is_being_written(path: Path) -> None:
             pass
         assert first.part_path.stat().st_size == size
     record(TraceWriter(path), make_world(5))
+
+
+def test_force_spares_a_running_file_though_hdf5_does_not_lock(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claim: the writer's lock is its own, so it holds where HDF5's locks are switched off, and
+    until the file has its name; the first run ends as if there had been no second."""
+    monkeypatch.setenv("HDF5_USE_FILE_LOCKING", "FALSE")
+    world = make_world(30)
+    second = f"""
+        try:
+            with TraceWriter({str(path)!r}, force=True):
+                pass
+        except Exception as error:
+            print(type(error).__name__, error.exit_code)
+    """
+    with TraceWriter(path, force=True) as writer:
+        begin(writer)
+        feed(writer, world)
+        assert in_a_process(second, path).stdout == "OutputError 2\n"
+        finish(writer, world)
+        rename = writer._rename
+
+        def late() -> None:
+            assert in_a_process(second, path).stdout == "OutputError 2\n"
+            rename()
+
+        monkeypatch.setattr(writer, "_rename", late)
+    assert os.listdir(path.parent) == ["run.h5"]
+    with h5py.File(path) as f:
+        assert bool(f.attrs["complete"])
+
+
+@pytest.mark.parametrize("group", ["ports", "switches", "totals", "unfinished", "meta/engine"])
+def test_ctrl_c_while_the_results_are_written_leaves_none_of_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    """Claim: an interruption between two counters leaves no table of which half is missing."""
+    calls = 0
+    world = make_world(30)
+
+    def stop_second(method: str) -> None:
+        real = getattr(TraceWriter, method)
+
+        def stopping(writer: TraceWriter, where: str, *args: object) -> None:
+            nonlocal calls
+            real(writer, where, *args)
+            calls += where == group
+            if where == group and calls == (2 if group == "ports" else 1):
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(TraceWriter, method, stopping)
+
+    with pytest.raises(KeyboardInterrupt), TraceWriter(path) as writer:
+        begin(writer)
+        feed(writer, world)
+        stop_second("_array")
+        stop_second("_table" if group == "unfinished" else "_attributes")
+        finish(writer, world)
+    with open_tables(path) as read:
+        assert (read.meta["reason"], read.digest) == ("interrupted", "")
+        assert (len(read.flows), len(read.ports), len(read.unfinished)) == (30, 0, 0)
+        assert read.totals == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_file_is_closed_waits(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Claim: an impatient second key does not cost the run; the signal arrives afterwards."""
+    seen: list[int] = []
+    before = signal.signal(number, lambda n, frame: seen.append(n))
+    try:
+        with TraceWriter(path) as writer:
+            begin(writer)
+            feed(writer, make_world(5))
+            finish(writer, make_world(5))
+            real = writer.checkpoint
+
+            def striking() -> None:
+                signal.raise_signal(number)
+                assert not seen
+                real()
+
+            monkeypatch.setattr(writer, "checkpoint", striking)
+        assert seen == [number]
+    finally:
+        signal.signal(number, before)
+    with h5py.File(path) as f:
+        assert bool(f.attrs["complete"])
+    assert os.listdir(path.parent) == ["run.h5"]
+
+
+def test_a_second_signal_while_the_file_is_closed_leaves_none(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claim: closing can be broken off, too, and then there is no file."""
+    with pytest.raises(KeyboardInterrupt), TraceWriter(path) as writer:
+        begin(writer)
+
+        def striking() -> None:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(writer, "checkpoint", striking)
+    assert os.listdir(path.parent) == []
