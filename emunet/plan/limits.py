@@ -51,7 +51,7 @@ FILE_BYTES = 150_000
 FLOW_ROW_BYTES = 18
 PORT_ROW_BYTES = 13
 NODE_ROW_BYTES = 3
-QUEUE_ROW_BYTES = 3
+QUEUE_ROW_BYTES = 2.5
 EVENT_ROW_BYTES = 8
 
 # A flow in company takes longer than alone: active flows are those that overlap when each takes
@@ -331,8 +331,11 @@ def _disk(compiled: Compiled, load: _Load, messages: int, span_ps: int, events: 
         at_switch = topology.port_node >= topology.n_host
         chosen = {"all": at_switch, "fabric": at_switch & ~to_host, "last_hop": to_host}
         ceiling = int(chosen[queues.ports].sum()) * span_ps / queues.every
-        busy_ps = float(((load.hops - 1) * load.wire_ps).sum()) * load.scale
-        total += int(min(ceiling, busy_ps / queues.every) * QUEUE_ROW_BYTES)
+        crossed = (load.hops - 1) * load.scale
+        busy = float((crossed * load.wire_ps).sum()) / queues.every
+        # A row is a change, of which a packet makes up to two; back to back with the next, fewer.
+        changes = float((crossed * load.packets).sum())
+        total += int(min(ceiling, busy, changes) * QUEUE_ROW_BYTES)
     packets = _recorded(compiled, "packets")
     if packets is not None:
         total += min(events, packets.limit) * EVENT_ROW_BYTES

@@ -137,10 +137,15 @@ def test_packet_events_follow_the_filter() -> None:
     ]
 
 
-def test_queue_samples_are_bounded_by_the_ports() -> None:
-    """Bound: one row for each sampled port and period, and none where nothing passes."""
+def test_queue_samples_are_bounded_by_ports_and_packets() -> None:
+    """Bound: one row for each sampled port and period and for each packet, and none where nothing
+    passes.
+    """
     star, work = "{kind: star, hosts: 8}", "permutation: {size: 4MB}"
     none = estimated(star, work)
+    record = "record: {queues: {every: 1ns, ports: last_hop}}\n"
+    rows = (estimated(star, work, record).disk_bytes - none.disk_bytes) / limits.QUEUE_ROW_BYTES
+    assert rows == none.data_packets
     record = "record: {queues: {every: 1us, ports: last_hop}}\n"
     rows = (estimated(star, work, record).disk_bytes - none.disk_bytes) / limits.QUEUE_ROW_BYTES
     assert 0 < rows <= 8 * none.span_ps / US
