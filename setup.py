@@ -68,10 +68,13 @@ def compiler_version() -> str:
 
 
 def extensions(openmp: list[str]) -> list[Extension]:
-    """The engine, the same with its assertions on, and the test probe, as far as they exist."""
+    """The engine and its base, the engine with its assertions on, and the test probe, as far as
+    they exist.
+    """
     headers = sorted(str(p) for p in CORE.glob("*.pxd"))
     found = []
     for name, sources, extra in (
+        ("fabric", ["fabric.pyx"], []),
         ("engine", ["engine.pyx"], []),
         ("engine_checked", ["engine_checked.pyx", "engine.pyx"], CHECKED),
         ("probe", ["probe.pyx"], []),

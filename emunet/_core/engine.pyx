@@ -5,23 +5,21 @@ See docs/semantics.md for what is computed and docs/walkthrough.md for the calls
 """
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-
-from math import gcd
 
 import numpy as np
 
 from emunet._core import rows as R
+from emunet._core.fabric import HOOKS
 from emunet.errors import EngineError
 
 from emunet._core.connection cimport TIMER_START, connection_timer
+from emunet._core.fabric cimport Fabric
 from emunet._core.memory cimport heap_push, table_find, table_put, table_reserve
-from emunet._core.rng cimport draw, purpose_key
+from emunet._core.rng cimport draw
 from emunet._core.save cimport Stream, sim_exchange, stream_close
-from emunet._core.sim cimport (node_due, recv_new, send_new, send_waiting, sim_active, sim_close,
-                               sim_due, thread_close, thread_init, thread_merge, window_edge,
-                               window_run, work_left)
+from emunet._core.sim cimport (node_due, recv_new, send_new, send_waiting, sim_active, sim_due,
+                               thread_merge, window_edge, window_run, work_left)
 from emunet._core.switch cimport held_byte_ps, route_port
 from emunet._core.types cimport *
 
@@ -35,7 +33,6 @@ cdef enum:
     FAULT = 6
     ROWS_WAITING = 1 << 20     # rows after which `run` returns to let them be drained
 
-HOOKS = ("start", "ack", "cnp", "loss", "timer")
 FAULTS = {
     FAULT_TIME: "time went back at a node",
     FAULT_QUEUE: "queue bytes below zero",
@@ -50,15 +47,7 @@ FAULTS = {
 }
 
 
-cdef void* _array(int64_t n, size_t size) except NULL:
-    """Zeroed memory for n items of `size` bytes; at least one, so that it is never NULL."""
-    cdef void* p = calloc(n if n > 0 else 1, size)
-    if p == NULL:
-        raise MemoryError(f"engine: no memory for {n} x {size} bytes")
-    return p
-
-
-cdef class Engine:
+cdef class Engine(Fabric):
     """One simulation of a Plan.
 
     Parameters
@@ -79,258 +68,9 @@ cdef class Engine:
         Bit mask of event kinds, first flow, end of flows: only these are kept.
     """
 
-    cdef Sim sim
-    cdef Thread* threads
-    cdef int n_thread
-    cdef int32_t* active
-    cdef int64_t window_ps
-    cdef int64_t hold_ps           # silence after which link control alone is no work
     cdef readonly int64_t now_ps
     cdef readonly int64_t n_window
     cdef int64_t n_submitted
-    cdef Queue* queue_memory
-    cdef Group* group_memory
-    cdef object plan
-    cdef object keep               # arrays and callbacks that the structs point into
-
-    def __cinit__(
-        self, plan, *, int threads=1, int64_t window_ps=0, int64_t sample_every_ps=0,
-        sample_port_mask=None, bint log_events=False, event_filter=None
-    ):
-        cdef int t
-        if threads < 1 or threads > 256:
-            raise ValueError(f"threads: {threads}; allowed are 1 to 256")
-        if window_ps < 0 or window_ps > plan.lookahead_ps:
-            raise ValueError(f"window_ps: {window_ps}; "
-                             f"allowed are 0 to the lookahead of {plan.lookahead_ps}")
-        self.plan = plan
-        self.keep = []
-        self.window_ps = window_ps or plan.lookahead_ps
-        self.n_thread = threads
-        self.threads = <Thread*>_array(threads, sizeof(Thread))
-        for t in range(threads):
-            thread_init(&self.threads[t])
-        self._load_scalars(log_events, event_filter)
-        self._load_nodes()
-        self._load_ports()
-        self._load_policy()
-        self._load_samples(sample_every_ps, sample_port_mask)
-
-    def __dealloc__(self):
-        cdef int t
-        if self.sim.tx != NULL and self.sim.host_port != NULL:
-            sim_close(&self.sim)
-        if self.threads != NULL:
-            for t in range(self.n_thread):
-                thread_close(&self.threads[t])
-        free(self.threads)
-        free(self.active)
-        free(self.sim.port)
-        free(self.sim.cold)
-        free(self.queue_memory)
-        free(self.group_memory)
-        free(self.sim.tx)
-        free(self.sim.rx)
-        free(self.sim.switches)
-        free(self.sim.hosts)
-        free(self.sim.host_port)
-        free(self.sim.due_ps)
-        free(self.sim.block_due_ps)
-
-    # ---------------------------------------------------------------------------------------- setup
-
-    cdef void* _pin(self, name, dtype) except NULL:
-        """Address of a plan array, kept alive."""
-        array = np.ascontiguousarray(getattr(self.plan, name), dtype=dtype)
-        if array.size == 0:
-            array = np.zeros(1, dtype=dtype)
-        self.keep.append(array)
-        return <void*><uintptr_t>array.ctypes.data
-
-    cdef object _copy(self, name, dtype):
-        """A plan array that memoryviews can take: theirs are read-only."""
-        return np.ascontiguousarray(getattr(self.plan, name), dtype=dtype).copy()
-
-    def _load_scalars(self, log_events, event_filter):
-        cdef Sim* sim = &self.sim
-        plan = self.plan
-        sim.n_host = plan.n_host
-        sim.n_node = plan.n_node
-        sim.n_switch = sim.n_node - sim.n_host
-        sim.n_port = plan.n_port
-        if sim.n_host >= 1 << 24:
-            raise ValueError(f"plan: {sim.n_host} hosts; the engine addresses {(1 << 24) - 1}")
-        if not 0 < plan.mtu_bytes <= 65_000:
-            raise ValueError(f"plan: mtu_bytes {plan.mtu_bytes}; a frame has at most 65,535 bytes")
-        if plan.sr_window_packets < 64 or plan.sr_window_packets & (plan.sr_window_packets - 1):
-            raise ValueError(f"plan: sr_window_packets {plan.sr_window_packets}; "
-                             "a power of two from 64 is needed")
-        sim.mtu_bytes = plan.mtu_bytes
-        sim.rto_ps = plan.rto_ps
-        sim.linger_ps = max(plan.linger_ps, plan.lookahead_ps)
-        sim.cnp_interval_ps = plan.cnp_interval_ps
-        sim.ack_every = plan.ack_every
-        sim.max_retries = plan.max_retries
-        sim.sr_window = plan.sr_window_packets
-        sim.sr_reorder = plan.sr_reorder_packets
-        sim.spray = plan.path == 1
-        sim.selective = plan.recovery == 1
-        sim.cnp_class = plan.cnp_class
-        sim.ties_by_port = plan.ties == 1
-        seed = plan.seed & 0xFFFFFFFFFFFFFFFF
-        sim.key_tie = purpose_key(seed, 1)
-        sim.key_mark = purpose_key(seed, 3)
-        sim.key_entropy = purpose_key(seed, 4)
-        sim.key_spray = purpose_key(seed, 5)
-        sim.log_on = log_events
-        sim.log_kinds, sim.log_flow_lo, sim.log_flow_hi = (
-            (0xFFFF, -1, FOREVER) if event_filter is None else event_filter)
-        sim.window = 1
-
-    cdef void _load_route(self, Route* route, int32_t node):
-        """A node's part of the plan's routes, with the salt of its hash."""
-        cdef int64_t block
-        plan = self.plan
-        block = max(1, plan.node_block[node])
-        route.kind = plan.node_route_kind[node]
-        route.host_lo = plan.node_host_lo[node]
-        route.host_hi = plan.node_host_hi[node]
-        route.block = block
-        route.block_shift = int(block).bit_length() - 1 if block & (block - 1) == 0 else -1
-        route.down_start = plan.node_down_start[node]
-        route.down_par = plan.node_down_par[node]
-        route.up_start = plan.node_up_start[node]
-        route.up_count = plan.node_up_count[node]
-        route.row = plan.node_table_row[node]
-        route.salt = draw(purpose_key(plan.seed & 0xFFFFFFFFFFFFFFFF, 2), <uint64_t>node, 0)
-
-    def _load_nodes(self):
-        cdef Sim* sim = &self.sim
-        cdef int32_t i, c
-        cdef Switch* sw
-        cdef Host* h
-        plan = self.plan
-        sim.node_port_start = <int32_t*>self._pin("node_port_start", np.int32)
-        sim.port_node = <int32_t*>self._pin("port_node", np.int32)
-        sim.host_rack = <int32_t*>self._pin("host_rack", np.int32)
-        sim.route_set = <int32_t*>self._pin("route_set", np.int32)
-        sim.set_start = <int32_t*>self._pin("set_start", np.int32)
-        sim.set_port = <int32_t*>self._pin("set_port", np.int32)
-        sim.hosts = <Host*>_array(sim.n_host, sizeof(Host))
-        sim.switches = <Switch*>_array(sim.n_switch, sizeof(Switch))
-        for i in range(sim.n_host):
-            h = &sim.hosts[i]
-            h.node = i
-            h.port_start = sim.node_port_start[i]
-            h.n_port = sim.node_port_start[i + 1] - h.port_start
-            if h.n_port > 255:
-                raise ValueError(f"plan: host {i} has {h.n_port} ports; the engine allows 255")
-            h.send_free = h.recv_free = h.pool.free = NIL
-            self._load_route(&h.route, i)
-        for i in range(sim.n_switch):
-            sw = &sim.switches[i]
-            sw.node = sim.n_host + i
-            sw.port_start = sim.node_port_start[sw.node]
-            sw.n_port = sim.node_port_start[sw.node + 1] - sw.port_start
-            sw.shared_bytes = plan.switch_shared_bytes[i]
-            sw.xon_offset_bytes = plan.switch_xon_offset_bytes[i]
-            sw.lossless = plan.switch_lossless[i]
-            sw.pool.free = NIL
-            sw.drained_ps = -1
-            for c in range(N_CLASS):
-                sw.alpha[c] = plan.switch_alpha[i, c]
-                sw.reserved_bytes[c] = plan.switch_reserved_bytes[i, c]
-            self._load_route(&sw.route, sw.node)
-        sim.n_block = (sim.n_node + 63) // 64
-        sim.due_ps = <int64_t*>_array(sim.n_node, sizeof(int64_t))
-        sim.block_due_ps = <int64_t*>_array(sim.n_block, sizeof(int64_t))
-        self.active = <int32_t*>_array(sim.n_node, sizeof(int32_t))
-        for i in range(sim.n_node):
-            sim.due_ps[i] = FOREVER
-        for i in range(sim.n_block):
-            sim.block_due_ps[i] = FOREVER
-
-    def _load_ports(self):
-        cdef Sim* sim = &self.sim
-        cdef int32_t i, c, peer, first = sim.node_port_start[sim.n_host]
-        cdef Port* p
-        cdef PortCold* cold
-        cdef int64_t[::1] rates = self._copy("port_rate_bps", np.int64)
-        cdef int64_t[::1] delays = self._copy("port_delay_ps", np.int64)
-        cdef int64_t[::1] latency = self._copy("port_rx_latency_ps", np.int64)
-        cdef int64_t[::1] pause_latency = self._copy("port_pause_latency_ps", np.int64)
-        cdef int32_t[::1] peers = self._copy("port_peer", np.int32)
-        cdef int64_t[::1] kmin = self._copy("port_ecn_kmin_bytes", np.int64)
-        cdef int64_t[::1] kmax = self._copy("port_ecn_kmax_bytes", np.int64)
-        cdef double[::1] pmax = self._copy("port_ecn_pmax", np.float64)
-        cdef int64_t[::1] headroom = self._copy("port_headroom_bytes", np.int64)
-        sim.port = <Port*>_array(sim.n_port, sizeof(Port))
-        sim.cold = <PortCold*>_array(sim.n_port, sizeof(PortCold))
-        sim.host_port = <HostPort*>_array(first, sizeof(HostPort))
-        # hosts' ports come first, without queues and groups: these arrays begin at the switch ports
-        self.queue_memory = <Queue*>_array((sim.n_port - first) * N_CLASS, sizeof(Queue))
-        self.group_memory = <Group*>_array((sim.n_port - first) * N_CLASS, sizeof(Group))
-        sim.queue = self.queue_memory - first * N_CLASS
-        sim.group = self.group_memory - first * N_CLASS
-        sim.tx = <LinkTx*>_array(2 * sim.n_port, sizeof(LinkTx))
-        sim.rx = <LinkRx*>_array(2 * sim.n_port, sizeof(LinkRx))
-        for i in range(sim.n_port):
-            p = &sim.port[i]
-            cold = &sim.cold[i]
-            peer = peers[i]
-            p.next_start_ps = p.tx_end_ps = FOREVER
-            common = gcd(8_000_000_000_000, rates[i])
-            p.ser_n = 8_000_000_000_000 // common
-            p.ser_d = rates[i] // common
-            p.flight_ps = delays[i] + latency[peer]
-            p.kmin_bytes = kmin[i]
-            cold.kmax_bytes = kmax[i]
-            cold.mark_slope = pmax[i] / <double>(kmax[i] - kmin[i]) if kmax[i] > kmin[i] else 0.0
-            cold.peer = peer
-            sim.tx[i].rx = peer
-            sim.tx[sim.n_port + i].rx = sim.n_port + peer
-            cold.rate_bps = <double>rates[i]
-            cold.pause_flight_ps = delays[i] + pause_latency[peer]
-            cold.pause_ps = PAUSE_QUANTA * 512 * 10 ** 12 // int(rates[i])
-            cold.headroom_bytes = headroom[i]
-            self.hold_ps = max(self.hold_ps, 2 * cold.pause_ps)
-            for c in range(N_CLASS):
-                cold.pause_until_ps[c] = FOREVER
-                if i >= first:
-                    sim.group[i * N_CLASS + c].refresh_ps = FOREVER
-            if i < first:
-                sim.host_port[i].departure_ps = FOREVER
-            sim.rx[i].head_ps = sim.rx[sim.n_port + i].head_ps = FOREVER
-
-    def _load_policy(self):
-        cdef Sim* sim = &self.sim
-        policy = self.plan.congestion
-        if policy is None:
-            return
-        addresses = policy.addresses()
-        self.keep.append(policy)
-        for k, name in enumerate(HOOKS):
-            sim.hook[k] = <Hook><uintptr_t>(addresses.get(name) or 0)
-        sim.cnp_wanted = sim.hook[HOOK_CNP] != NULL
-        sim.cc_params = self._pin("cc_params", np.uint8)
-        # states are aligned to 8 bytes, whatever the policy's dtype
-        sim.cc_state_bytes = (policy.state_dtype.itemsize + 7) // 8 * 8
-        if sim.cc_state_bytes > 256:
-            raise ValueError(f"policy {policy.name}: a state of {policy.state_dtype.itemsize} "
-                             "bytes; at most 256 are allowed")
-
-    def _load_samples(self, int64_t every_ps, mask):
-        cdef Sim* sim = &self.sim
-        cdef int32_t i, first = sim.node_port_start[sim.n_host]
-        if every_ps < 0:
-            raise ValueError(f"sample_every_ps: {every_ps}; it must not be negative")
-        sim.sample_every_ps = every_ps
-        chosen = np.zeros(max(1, sim.n_port), dtype=np.uint8)
-        chosen[first:sim.n_port] = 1 if mask is None else np.asarray(mask, dtype=np.uint8)[first:]
-        self.keep.append(chosen)
-        sim.sample_mask = <uint8_t*><uintptr_t>chosen.ctypes.data
-        for i in range(sim.n_switch):
-            sim.switches[i].sample_ps = every_ps if every_ps else FOREVER
 
     # ----------------------------------------------------------------------------------------- work
 
