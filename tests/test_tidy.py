@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "workload": {"scenario", "topology", "ingest", "catalog"},
     "trace": {"plan", "_core"},
     "analysis": {"trace", "plan", "_core"},
-    "report": {"analysis", "trace", "_core"},
+    "report": {"analysis", "trace", "catalog", "_core"},
     "twin": {"plan", "plugin", "_core"},
     "progress": set(),
     "info": {"_core"},
@@ -55,6 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         "run",
+        "catalog",
         "scenario",
         "topology",
         "plan",

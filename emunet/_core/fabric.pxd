@@ -14,6 +14,7 @@ cdef class Fabric:
     cdef int64_t hold_ps           # silence after which link control alone is no work
     cdef Queue* queue_memory
     cdef Group* group_memory
+    cdef int64_t* deficit_memory
     cdef object plan
     cdef object keep               # arrays and callbacks that the structs point into
     cdef void* _pin(self, name, dtype) except NULL

@@ -64,6 +64,7 @@ cdef class Fabric:
         free(self.sim.cold)
         free(self.queue_memory)
         free(self.group_memory)
+        free(self.deficit_memory)
         free(self.sim.tx)
         free(self.sim.rx)
         free(self.sim.switches)
@@ -170,11 +171,20 @@ cdef class Fabric:
             sw.shared_bytes = plan.switch_shared_bytes[i]
             sw.xon_offset_bytes = plan.switch_xon_offset_bytes[i]
             sw.lossless = plan.switch_lossless[i]
+            sw.headroom_limit_bytes = plan.switch_headroom_bytes[i]
+            sw.cell_bytes = plan.switch_cell_bytes[i]
             sw.pool.free = NIL
             sw.drained_ps = -1
             for c in range(N_CLASS):
-                sw.alpha[c] = plan.switch_alpha[i, c]
                 sw.reserved_bytes[c] = plan.switch_reserved_bytes[i, c]
+                sw.group_alpha[c] = plan.switch_group_alpha[i, c]
+                sw.queue_alpha[c] = plan.switch_queue_alpha[i, c]
+                sw.group_limit_bytes[c] = plan.switch_group_limit_bytes[i, c]
+                sw.queue_limit_bytes[c] = plan.switch_queue_limit_bytes[i, c]
+                sw.quantum_bytes[c] = plan.switch_quantum_bytes[i, c]
+                sw.group_limited |= (sw.group_limit_bytes[c] < FOREVER) << c
+                sw.queue_limited |= (sw.queue_limit_bytes[c] < FOREVER) << c
+                sw.strict |= (sw.quantum_bytes[c] == 0) << c
             self._load_route(&sw.route, sw.node)
         sim.n_block = (sim.n_node + 63) // 64
         sim.due_ps = <int64_t*>_array(sim.n_node, sizeof(int64_t))
@@ -207,6 +217,9 @@ cdef class Fabric:
         self.group_memory = <Group*>_array((sim.n_port - first) * N_CLASS, sizeof(Group))
         sim.queue = self.queue_memory - first * N_CLASS
         sim.group = self.group_memory - first * N_CLASS
+        if np.any(self.plan.switch_quantum_bytes):
+            self.deficit_memory = <int64_t*>_array((sim.n_port - first) * N_CLASS, sizeof(int64_t))
+            sim.deficit = self.deficit_memory - first * N_CLASS
         sim.tx = <LinkTx*>_array(2 * sim.n_port, sizeof(LinkTx))
         sim.rx = <LinkRx*>_array(2 * sim.n_port, sizeof(LinkRx))
         for i in range(sim.n_port):

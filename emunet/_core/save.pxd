@@ -133,6 +133,8 @@ cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
     exchange(s, sim.cold, sim.n_port * sizeof(PortCold))
     exchange(s, sim.queue + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(Queue))
     exchange(s, sim.group + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(Group))
+    if sim.deficit != NULL:
+        exchange(s, sim.deficit + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(int64_t))
     exchange(s, sim.due_ps, sim.n_node * sizeof(int64_t))
     exchange(s, sim.block_due_ps, sim.n_block * sizeof(int64_t))
     for i in range(first):

@@ -9,12 +9,13 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport realloc
 
 from emunet._core.buffer cimport (ADMIT, ADMIT_XOFF, HEADROOM_XOFF, REJECT, admission_test,
-                                  group_charge, group_release)
+                                  charged_bytes, group_charge, group_release)
 from emunet._core.memory cimport (heap_pop, heap_push, heap_time, link_pop, link_push, pool_give,
                                   pool_take, rows_add)
 from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_dst, packet_kind,
                                 pause_clear, pause_receive, pause_send, pfc_row, port_serialise)
 from emunet._core.rng cimport choose, draw, tie_before
+from emunet._core.schedule cimport turn_of
 from emunet._core.types cimport (DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK, EV_PAUSE_RX,
                                  EV_PAUSE_TX, EV_RESUME_RX, EV_RESUME_TX, FAULT_PORT, FAULT_QUEUE,
                                  FAULT_ROUTE, FAULT_TIME, FOREVER, KIND_ARRIVAL, KIND_CONTROL,
@@ -206,7 +207,9 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
     cdef int32_t port = sw.port_start + local
     cdef Port* p = &sim.port[port]
     cdef int64_t start = p.next_start_ps
-    cdef int32_t klass = highest_bit(p.nonempty & ~p.paused)
+    cdef uint32_t ready = p.nonempty & ~p.paused
+    cdef int32_t klass = (highest_bit(ready & sw.strict) if ready & sw.strict
+                          else turn_of(sim, sw, port, ready))
     cdef Queue* q = &sim.queue[port * N_CLASS + klass]
     cdef uint32_t index = q.head
     cdef Slot* slot = &sw.pool.slots[index]
@@ -218,6 +221,8 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
     q.head = slot.next
     if q.head == NIL:
         p.nonempty &= ~(1 << klass)
+        if sw.strict != 255:
+            sim.deficit[port * N_CLASS + klass] = 0
     if q.bytes > p.kmin_bytes and packet_kind(packet) == DATA:
         mark_packet(sim, th, sw, local, packet, q.bytes, start)
     if unlikely(sim.log_on):
@@ -226,7 +231,7 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
     p.busy_until_ps = start + ser
     p.tx_end_ps = start + ser
     p.tx_admit_ps = packet.time_ps
-    p.tx_bytes = packet.bytes
+    p.tx_bytes = charged_bytes(sw, packet.bytes)
     p.tx_in_port = packet.in_port
     p.tx_class = klass
     p.n_tx += 1
@@ -322,18 +327,20 @@ cdef inline bint admit_hard(
     """Admission of a packet that does not simply fit; whether it is admitted."""
     cdef int klass = packet_class(packet)
     cdef int64_t room = sim.cold[sw.port_start + local].headroom_bytes
-    cdef bint fits
-    if verdict == REJECT or (verdict == HEADROOM_XOFF and g.bytes == 0 and packet.bytes > room):
+    cdef int64_t size = charged_bytes(sw, packet.bytes)
+    cdef bint fits = (g.headroom_bytes + size <= room
+                      and sw.headroom_bytes + size <= sw.headroom_limit_bytes)
+    if verdict == REJECT or (verdict == HEADROOM_XOFF and g.bytes == 0 and not fits):
         switch_drop(sim, th, sw, local, packet, g, now_ps)
         return False
     if verdict == ADMIT_XOFF:
-        group_charge(sw, g, packet.bytes, growth)
+        group_charge(sw, g, size, growth)
         group_xoff(sim, th, sw, local, klass, now_ps)
         return True
-    fits = g.headroom_bytes + packet.bytes <= room
     if fits:
-        g.bytes += packet.bytes
-        g.headroom_bytes += packet.bytes
+        g.bytes += size
+        g.headroom_bytes += size
+        sw.headroom_bytes += size
     if verdict == HEADROOM_XOFF:
         group_xoff(sim, th, sw, local, klass, now_ps)
     if not fits:
@@ -377,8 +384,8 @@ cdef inline void queue_join(
         q.head = index
         p.nonempty |= 1 << klass
     q.tail = index
-    q.bytes += packet.bytes
-    p.egress_bytes += packet.bytes
+    q.bytes += charged_bytes(sw, packet.bytes)
+    p.egress_bytes += charged_bytes(sw, packet.bytes)
     if q.bytes > q.watermark_bytes:
         q.watermark_bytes = q.bytes
     if p.egress_bytes > p.watermark_bytes:
@@ -397,18 +404,18 @@ cdef inline void switch_arrive(Sim* sim, Thread* th, Switch* sw, int32_t local, 
     cdef Group* g = &sim.group[(sw.port_start + local) * N_CLASS + klass]
     cdef Queue* q = &sim.queue[(sw.port_start + out) * N_CLASS + klass]
     cdef int verdict
-    cdef int64_t growth = 0
+    cdef int64_t growth = 0, size = charged_bytes(sw, packet.bytes)
     port_drain(sim, th, sw, out, now_ps)
-    verdict = admission_test(sw, g, q.bytes, klass, packet.bytes, &growth)
+    verdict = admission_test(sw, g, q.bytes, klass, size, &growth)
     if verdict == ADMIT:
-        group_charge(sw, g, packet.bytes, growth)
+        group_charge(sw, g, size, growth)
     else:
         if sw.drained_ps < now_ps and sw.n_xoff == 0:
             # stale counters are too high: only the exact ones may refuse
             switch_drain(sim, th, sw, now_ps)
-            verdict = admission_test(sw, g, q.bytes, klass, packet.bytes, &growth)
+            verdict = admission_test(sw, g, q.bytes, klass, size, &growth)
         if verdict == ADMIT:
-            group_charge(sw, g, packet.bytes, growth)
+            group_charge(sw, g, size, growth)
         elif not admit_hard(sim, th, sw, local, packet, g, verdict, growth, now_ps):
             return
     if unlikely(sim.log_on):
@@ -636,7 +643,7 @@ cdef inline double held_byte_ps(Sim* sim, int32_t port, int64_t now_ps) noexcept
     for c in range(N_CLASS):
         slot = sim.queue[port * N_CLASS + c].head if (p.nonempty >> c) & 1 else NIL
         while slot != NIL:
-            total += (<double>sw.pool.slots[slot].packet.bytes
+            total += (<double>charged_bytes(sw, sw.pool.slots[slot].packet.bytes)
                       * <double>(now_ps - sw.pool.slots[slot].packet.time_ps))
             slot = sw.pool.slots[slot].next
     return total

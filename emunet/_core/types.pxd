@@ -42,6 +42,10 @@ cdef enum:
     PAUSE_BYTES = 64
     PAUSE_QUANTA = 65535
 
+cdef enum:                   # of Port.turn
+    TURN_CLASS = 7
+    TURN_BEGUN = 8           # the class has got its quantum for this turn
+
 cdef enum:                   # packet kinds, as in rows.py
     DATA = 0
     ACK = 1
@@ -146,7 +150,7 @@ cdef struct Port:            # hot: two cache lines
     uint8_t tx_class
     uint8_t nonempty         # bit c: class c has packets (switch)
     uint8_t paused           # bit c: class c is paused
-    uint8_t pad
+    uint8_t turn             # DWRR: class whose turn it is, + TURN_BEGUN
     int64_t kmin_bytes       # marking: none up to this
     double byte_ps           # time integral of the egress bytes
     int64_t tx_admit_ps      # admission of the packet in transmission
@@ -259,11 +263,19 @@ cdef struct Switch:
     int64_t xon_offset_bytes
     int64_t sample_ps        # next sample
     uint32_t n_control       # pause frames on the way to this node
-    uint8_t lossless
-    uint8_t pad1
-    uint16_t pad2
-    double alpha[N_CLASS]
+    uint8_t lossless         # bit c: class c is
+    uint8_t group_limited    # bit c: a lossy class's groups have a threshold
+    uint8_t queue_limited    # bit c: the class's queues have a threshold
+    uint8_t strict           # bit c: class c is served before all that take turns
+    int64_t headroom_bytes   # of all groups, in use
+    int64_t headroom_limit_bytes
+    int64_t cell_bytes       # buffer is taken in whole cells; 1: exact bytes
+    double group_alpha[N_CLASS]
+    double queue_alpha[N_CLASS]
+    int64_t group_limit_bytes[N_CLASS]     # below 0: dynamic, by alpha
+    int64_t queue_limit_bytes[N_CLASS]
     int64_t reserved_bytes[N_CLASS]
+    int64_t quantum_bytes[N_CLASS]         # DWRR: link bytes a turn
     Pool pool
     Heap timers
 
@@ -510,6 +522,7 @@ cdef struct Sim:
     PortCold* cold
     Queue* queue             # [n_port, N_CLASS]
     Group* group             # [n_port, N_CLASS]
+    int64_t* deficit         # [n_port, N_CLASS]: DWRR, link bytes; NULL: no class takes turns
     LinkTx* tx               # [2 * n_port]: packets, then link control; by sending port
     LinkRx* rx               # [2 * n_port]: by receiving port
     Switch* switches

@@ -77,7 +77,7 @@ def buffer_summary(run: Tables) -> dict[str, Any]:
 
     `xoff_bytes` is where a group alone in its buffer would send XOFF: ``reserved + alpha / (1 +
     alpha) * shared``. A fuller pool lowers the threshold; it is never above ``reserved + alpha *
-    shared``.
+    shared``. A static threshold is itself, if the pool is larger.
     """
     plan = run.plan
     found: dict[str, Any] = {"group": None, "headroom": None, "pool": None}
@@ -96,9 +96,11 @@ def buffer_summary(run: Tables) -> dict[str, Any]:
     lossless[plan.port_node < plan.n_host] = 0
     if not lossless.any():
         return found
-    alpha = plan.switch_alpha
-    alone = alpha / (1 + alpha) * plan.switch_shared_bytes[:, None]
-    xoff = (plan.switch_reserved_bytes + alone.astype(np.int64))[switch]
+    alpha, static = plan.switch_group_alpha, plan.switch_group_limit_bytes
+    shared = plan.switch_shared_bytes[:, None]
+    alone = (alpha / (1 + alpha) * shared).astype(np.int64)
+    alone = np.where(static >= 0, np.minimum(static, shared), alone)
+    xoff = (plan.switch_reserved_bytes + alone)[switch]
     limit = np.broadcast_to(plan.port_headroom_bytes[:, None], xoff.shape)
     for key, used, bound, name in (
         ("group", c["pg_watermark_bytes"], xoff, "xoff_bytes"),

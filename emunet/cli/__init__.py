@@ -15,6 +15,7 @@ COMMANDS = {
     "check": "emunet.cli.check",
     "schema": "emunet.cli.schema",
     "topo": "emunet.cli.topo",
+    "catalog": "emunet.cli.catalog",
     "trace": "emunet.cli.trace",
     "verify": "emunet.cli.verify",
     "info": "emunet.cli.info",

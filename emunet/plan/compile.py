@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emunet.errors import Problems
+from emunet.errors import Problems, did_you_mean, one_of
 from emunet.plan import schema
 from emunet.plan.fabric import (
-    ECN_AUTO,
     MIN_LOOKAHEAD_PS,
-    Ecn,
     Lookahead,
     PortClass,
     Settings,
@@ -24,6 +23,14 @@ from emunet.plan.fabric import (
     pools,
 )
 from emunet.plan.routes import routes
+from emunet.plan.switches import (
+    ECN_AUTO,
+    UNLIMITED,
+    ClassChanges,
+    Ecn,
+    SwitchSettings,
+    Threshold,
+)
 from emunet.topology.core import Topology
 from emunet.topology.frames import PS_PER_S_BIT, serialisation_ps
 from emunet.units import format_time
@@ -95,7 +102,7 @@ def compile_topology(
     """
     settings = replace(settings or Settings(), **knobs)
     problems, warnings = Problems(locate), list(topology.warnings)
-    _check_settings(settings, problems)
+    _check_settings(topology, settings, problems)
     problems.check()
     routing = routes(topology)
     ahead = lookahead(topology, settings)
@@ -110,7 +117,7 @@ def compile_topology(
         **routing,
         **_port_arrays(topology),
         **latency_arrays(topology, settings),
-        **ecn_arrays(topology, settings.ecn),
+        **ecn_arrays(topology, settings),
         **buffers.arrays,
         "cc_params": np.frombuffer(params, np.uint8),
     }
@@ -258,7 +265,7 @@ def _scalars(
     }
 
 
-def _check_settings(settings: Settings, problems: Problems) -> None:
+def _check_settings(topology: Topology, settings: Settings, problems: Problems) -> None:
     """Relations between settings that no single field can see."""
     ecn = settings.ecn
     if ecn is not None:
@@ -272,6 +279,16 @@ def _check_settings(settings: Settings, problems: Problems) -> None:
             )
         if not 0 <= ecn.pmax <= 1:
             problems.add("$.switch.ecn.pmax", ecn.pmax, "is not a probability", "0 to 1")
+    for i, (where, _) in enumerate(settings.groups):
+        names = topology.names[topology.n_host :]
+        if not any(fnmatchcase(name, where) for name in names):
+            problems.add(
+                f"$.switches[{i}].where",
+                where,
+                "is the name of no switch",
+                one_of(names, 8),
+                did_you_mean(where, names),
+            )
     for c in settings.lossless_classes:
         if not 0 <= c < schema.N_CLASS:
             problems.add(
@@ -321,8 +338,14 @@ def compile_scenario(scenario: Any, base_dir: str | Path = ".") -> Compiled:
 
 def settings_of(scenario: Any) -> Settings:
     """The numbers of a scenario's ``switch``, ``nic`` and ``transport``."""
-    switch, nic, transport = scenario.switch, scenario.nic, scenario.transport
+    nic, transport = scenario.nic, scenario.transport
+    groups = tuple(
+        (group.where, SwitchSettings(**_switch(scenario.switch_values(group))))
+        for group in scenario.switches
+    )
     return Settings(
+        **_switch(scenario.switch_values()),
+        groups=groups,
         seed=scenario.seed,
         ties=scenario.ties,
         path=transport.path,
@@ -336,18 +359,44 @@ def settings_of(scenario: Any) -> Settings:
         linger_ps=transport.linger,
         cnp_interval_ps=transport.cnp_interval,
         cnp_class=transport.cnp_class,
-        switch_latency_ps=switch.latency,
-        switch_pause_latency_ps=switch.pfc_response,
         nic_latency_ps=nic.latency,
         nic_pause_latency_ps=nic.pfc_response,
-        buffer_bytes=switch.buffer,
-        alpha=float(switch.dt_alpha),
-        reserved_bytes=switch.reserved,
-        xon_offset_bytes=switch.xon_offset,
-        lossless_classes=tuple(sorted(set(switch.lossless_classes))) if switch.pfc else (),
-        headroom_bytes=None if switch.headroom == "auto" else switch.headroom,
-        ecn=_ecn(switch.ecn),
     )
+
+
+def _switch(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of `SwitchSettings` from the values of ``switch``."""
+    lossless = values["lossless_classes"] if values["pfc"] else ()
+    return {
+        "switch_latency_ps": values["latency"],
+        "switch_pause_latency_ps": values["pfc_response"],
+        "buffer_bytes": values["buffer"],
+        "cell_bytes": values["cell"],
+        "alpha": float(values["dt_alpha"]),
+        "reserved_bytes": values["reserved"],
+        "xon_offset_bytes": values["xon_offset"],
+        "lossless_classes": tuple(sorted(set(lossless))),
+        "headroom_bytes": None if values["headroom"] == "auto" else values["headroom"],
+        "headroom_pool_bytes": values["headroom_pool"],
+        "ecn": _ecn(values["ecn"]),
+        "classes": tuple((c, _class(change)) for c, change in values["classes"].items()),
+    }
+
+
+def _class(change: Any) -> ClassChanges:
+    """What a scenario says of one class."""
+    group, queue = _threshold(change.ingress), _threshold(change.egress)
+    return ClassChanges(group, queue, change.reserved, change.weight or 0)
+
+
+def _threshold(limit: Any) -> Threshold | None:
+    if limit is None:
+        return None
+    if limit == "none":
+        return UNLIMITED
+    if limit.static is not None:
+        return Threshold(limit_bytes=limit.static)
+    return Threshold(float(limit.alpha))
 
 
 def _ecn(ecn: Any) -> Ecn | None:
@@ -355,4 +404,4 @@ def _ecn(ecn: Any) -> Ecn | None:
         return None
     if ecn is True or ecn == "auto":
         return ECN_AUTO
-    return Ecn(ecn.kmin, ecn.kmax, float(ecn.pmax))
+    return Ecn(ecn.kmin, ecn.kmax, float(ecn.pmax), ecn.at)

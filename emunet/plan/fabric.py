@@ -12,6 +12,7 @@ import numpy as np
 
 from emunet.errors import Problems
 from emunet.plan.schema import N_CLASS, NO_LIMIT
+from emunet.plan.switches import UNLIMITED, Part, SwitchSettings, Threshold, parts
 from emunet.topology.core import Topology
 from emunet.topology.frames import PS_PER_S_BIT, Frames
 from emunet.units import format_rate, format_size, format_time
@@ -19,43 +20,23 @@ from emunet.units import format_rate, format_size, format_time
 MIN_LOOKAHEAD_PS = 1000
 """Least lookahead accepted: below it windows hold no work."""
 
-
-@dataclass(frozen=True)
-class Ecn:
-    """Marking thresholds of a port: RED with a step to certainty at `kmax_bytes`.
-
-    With `at_rate_bps` the two thresholds are those of a port of that rate and grow in proportion to
-    the rate; without, they hold for every port.
-    """
-
-    kmin_bytes: int
-    kmax_bytes: int
-    pmax: float
-    at_rate_bps: int | None = None
-
-
-ECN_AUTO = Ecn(kmin_bytes=100_000, kmax_bytes=400_000, pmax=0.2, at_rate_bps=25_000_000_000)
-"""Thresholds scaled with the rate as HPCC's simulations have them (Li et al., SIGCOMM 2019)."""
+MOST_CHARGED_BYTES = 65_535
+"""Buffer bytes of a packet that the engine can count."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(SwitchSettings):
     """Everything but topology and workload, as plain numbers.
 
     Attributes
     ----------
-    switch_latency_ps, nic_latency_ps : int
-        Pipeline of a switch, receive path of a NIC: packets.
-    switch_pause_latency_ps, nic_pause_latency_ps : int
-        The same for pause frames.
-    headroom_bytes : int or None
-        Of every lossless group; None: from delay, latencies and rate of each port.
-    lossless_classes : tuple of int
-        Empty without PFC.
-    ecn : Ecn or None
-        None: no marking.
+    groups : tuple of (str, SwitchSettings)
+        Switches that differ: a pattern of their names, their settings. The last match counts.
+    nic_latency_ps, nic_pause_latency_ps : int
+        Receive path of a NIC: packets, pause frames.
     """
 
+    groups: tuple[tuple[str, SwitchSettings], ...] = ()
     seed: int = 1
     ties: str = "draw"
     path: str = "ecmp"
@@ -69,17 +50,8 @@ class Settings:
     linger_ps: int = 1_000_000_000
     cnp_interval_ps: int = 4_000_000
     cnp_class: int = 6
-    switch_latency_ps: int = 500_000
-    switch_pause_latency_ps: int = 300_000
     nic_latency_ps: int = 300_000
     nic_pause_latency_ps: int = 300_000
-    buffer_bytes: int = 32_000_000
-    alpha: float = 0.125
-    reserved_bytes: int = 0
-    xon_offset_bytes: int = 3_000
-    lossless_classes: tuple[int, ...] = (3,)
-    headroom_bytes: int | None = None
-    ecn: Ecn | None = ECN_AUTO
 
     @property
     def frames(self) -> Frames:
@@ -102,7 +74,8 @@ class PortClass:
         Marking thresholds; NO_LIMIT: no marking.
     shared_bytes : int
         S, the shared pool of the switch.
-    alpha : float
+    group : Threshold
+        The lowest of a lossless group; None without lossless classes.
     headroom_bytes, needed_headroom_bytes : int
         What a lossless group has, and what it takes never to drop.
     """
@@ -114,16 +87,14 @@ class PortClass:
     kmin_bytes: int
     kmax_bytes: int
     shared_bytes: int
-    alpha: float
+    group: Threshold | None
     headroom_bytes: int
     needed_headroom_bytes: int
 
     def xoff_bytes(self, n_group: int = 1) -> int:
-        """Ingress bytes at XOFF when `n_group` groups fill the pool alike.
-
-        Each then holds alpha * S / (1 + n * alpha).
-        """
-        return int(self.alpha * max(0, self.shared_bytes) / (1 + n_group * self.alpha))
+        """Ingress bytes at XOFF when `n_group` groups fill the pool alike; S without PFC."""
+        group = self.group or UNLIMITED
+        return group.alike_bytes(self.shared_bytes, n_group)
 
 
 @dataclass(frozen=True)
@@ -139,14 +110,14 @@ def latency_arrays(topology: Topology, settings: Settings) -> dict[str, np.ndarr
     """``port_rx_latency_ps`` and ``port_pause_latency_ps``: what the node that owns a port adds to
     what arrives there.
     """
-    at_switch = topology.port_node >= topology.n_host
+    packet = np.full(topology.n_node, settings.nic_latency_ps, np.int64)
+    pause = np.full(topology.n_node, settings.nic_pause_latency_ps, np.int64)
+    for part in parts(topology, settings):
+        packet[topology.n_host + part.switches] = part.settings.switch_latency_ps
+        pause[topology.n_host + part.switches] = part.settings.switch_pause_latency_ps
     return {
-        "port_rx_latency_ps": np.where(
-            at_switch, settings.switch_latency_ps, settings.nic_latency_ps
-        ),
-        "port_pause_latency_ps": np.where(
-            at_switch, settings.switch_pause_latency_ps, settings.nic_pause_latency_ps
-        ),
+        "port_rx_latency_ps": packet[topology.port_node],
+        "port_pause_latency_ps": pause[topology.port_node],
     }
 
 
@@ -170,19 +141,29 @@ def lookahead(topology: Topology, settings: Settings) -> Lookahead:
     return Lookahead(int(least[port]), port, cause)
 
 
-def ecn_arrays(topology: Topology, ecn: Ecn | None) -> dict[str, np.ndarray]:
+def ecn_arrays(topology: Topology, settings: Settings) -> dict[str, np.ndarray]:
     """Marking thresholds of every port; host ports never mark."""
     kmin = np.full(topology.n_port, NO_LIMIT, np.int64)
     kmax = np.full(topology.n_port, NO_LIMIT, np.int64)
     pmax = np.zeros(topology.n_port)
-    if ecn is not None:
-        marks = topology.port_node >= topology.n_host
+    for part in parts(topology, settings):
+        ecn = part.settings.ecn
+        if ecn is None:
+            continue
+        marks = _ports_of(topology, part)
         for rate in np.unique(topology.port_rate_bps[marks]):
-            ports = marks & (topology.port_rate_bps == rate)
+            ports = marks[topology.port_rate_bps[marks] == rate]
             up, down = (int(rate), ecn.at_rate_bps) if ecn.at_rate_bps else (1, 1)
             kmin[ports], kmax[ports] = ecn.kmin_bytes * up // down, ecn.kmax_bytes * up // down
         pmax[marks] = ecn.pmax
     return {"port_ecn_kmin_bytes": kmin, "port_ecn_kmax_bytes": kmax, "port_ecn_pmax": pmax}
+
+
+def _ports_of(topology: Topology, part: Part) -> np.ndarray:
+    """Global numbers of the ports of a part's switches."""
+    chosen = np.zeros(topology.n_node, bool)
+    chosen[topology.n_host + part.switches] = True
+    return np.flatnonzero(chosen[topology.port_node])
 
 
 def needed_headroom(topology: Topology, settings: Settings) -> np.ndarray:
@@ -191,7 +172,8 @@ def needed_headroom(topology: Topology, settings: Settings) -> np.ndarray:
 
     Both ways along the cable, the pipeline that has passed before accounting, the peer's response,
     one frame in transmission at either end, and one pause frame for every lossless class (IEEE
-    802.1Qbb Annex O counts the same parts), all in slot bytes of the incoming link.
+    802.1Qbb Annex O counts the same parts), all in slot bytes of the incoming link; in cells, as
+    many more as the worst size of frames takes.
     """
     need = np.zeros(topology.n_port, np.int64)
     latency = latency_arrays(topology, settings)
@@ -203,17 +185,17 @@ def needed_headroom(topology: Topology, settings: Settings) -> np.ndarray:
         + latency["port_pause_latency_ps"][peer]
     )
     frames = settings.frames
-    frame, pause = (
-        frames.max_slot_bytes,
-        frames.pause_slot_bytes * max(1, len(settings.lossless_classes)),
-    )
-    ports = np.flatnonzero(topology.port_node >= topology.n_host)
-    alike = np.column_stack((wait_ps, topology.port_rate_bps[peer], topology.port_rate_bps))[ports]
-    values, inverse = np.unique(alike, axis=0, return_inverse=True)
-    need[ports] = np.array(
-        [_headroom(int(wait), int(inward), int(out), frame, pause) for wait, inward, out in values],
-        np.int64,
-    ).reshape(-1)[inverse.ravel()]
+    for part in parts(topology, settings):
+        pauses = frames.pause_slot_bytes * max(1, len(part.settings.lossless_classes))
+        share = part.settings.charged_share(frames)
+        ports = _ports_of(topology, part)
+        alike = np.column_stack(
+            (wait_ps[ports], topology.port_rate_bps[peer[ports]], topology.port_rate_bps[ports])
+        )
+        values, inverse = np.unique(alike, axis=0, return_inverse=True)
+        frame = frames.max_slot_bytes
+        slots = [_headroom(wait, rx, tx, frame, pauses) for wait, rx, tx in values.tolist()]
+        need[ports] = np.ceil(np.array(slots, np.int64) * share).astype(np.int64)[inverse.ravel()]
     return need
 
 
@@ -233,127 +215,194 @@ class Pools:
 
 
 def pools(topology: Topology, settings: Settings, problems: Problems, warnings: list[str]) -> Pools:
-    """Headroom, reservation and shared pool of every switch.
+    """Headroom, reservation, shared pool and classes of every switch.
 
     What cannot work is noted in `problems` (the parts do not fit in the buffer, no full packet
     fits in the pool); what works badly in `warnings`.
     """
-    n_host, n_switch = topology.n_host, topology.n_switch
-    n_lossless = len(settings.lossless_classes)
     need = needed_headroom(topology, settings)
-    headroom = np.zeros_like(need)
-    if n_lossless:
-        at_switch = topology.port_node >= n_host
-        given = settings.headroom_bytes
-        # the packet that finds the pool full is the one that triggers XOFF, itself in headroom
-        automatic = need + settings.frames.max_frame_bytes
-        headroom = np.where(at_switch, automatic if given is None else given, 0)
-    total = np.bincount(topology.port_node, headroom, topology.n_node)[n_host:]
-    parts = _Parts(
-        n_port=np.diff(topology.port_start)[n_host:].astype(np.int64),
-        headroom_bytes=total.astype(np.int64) * n_lossless,
-        reserved_bytes=settings.reserved_bytes * N_CLASS,
-    )
-    shared = settings.buffer_bytes - parts.reserved_bytes * parts.n_port - parts.headroom_bytes
-    classes = _port_classes(topology, settings, headroom, need, shared)
-    if n_switch:
-        worst = int(np.argmin(shared))
-        name = topology.names[n_host + worst]
-        _check_room(settings, parts.of(worst, name), int(shared[worst]), problems, warnings)
-        if not problems.errors:
-            _check_order(settings, classes, warnings)
-    bits = sum(1 << c for c in settings.lossless_classes)
-    reserved = np.full((n_switch, N_CLASS), settings.reserved_bytes, np.int64)
-    arrays = {
-        "port_headroom_bytes": headroom,
-        "switch_buffer_bytes": np.full(n_switch, settings.buffer_bytes, np.int64),
-        "switch_shared_bytes": shared,
-        "switch_alpha": np.full((n_switch, N_CLASS), settings.alpha),
-        "switch_reserved_bytes": reserved,
-        "switch_lossless": np.full(n_switch, bits, np.uint8),
-        "switch_xon_offset_bytes": np.full(n_switch, settings.xon_offset_bytes, np.int64),
-    }
+    arrays = _empty_arrays(topology)
+    classes = []
+    for part in parts(topology, settings):
+        _fill(topology, settings, part, need, arrays)
+        classes += _port_classes(topology, settings, part, arrays, need)
+        _check_room(topology, settings, part, arrays, problems, warnings)
+    if not problems.errors:
+        for c in classes:
+            _check_order(c, warnings)
     return Pools(arrays, classes)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """What is cut from each switch's buffer: headroom in all, reservation for each port."""
+def _empty_arrays(topology: Topology) -> dict[str, np.ndarray]:
+    """Arrays of switches and their ports, to be filled part by part."""
+    n = topology.n_switch
+    by_class = (n, N_CLASS)
+    return {
+        "port_headroom_bytes": np.zeros(topology.n_port, np.int64),
+        "switch_buffer_bytes": np.zeros(n, np.int64),
+        "switch_shared_bytes": np.zeros(n, np.int64),
+        "switch_cell_bytes": np.zeros(n, np.int64),
+        "switch_headroom_bytes": np.zeros(n, np.int64),
+        "switch_group_alpha": np.zeros(by_class),
+        "switch_group_limit_bytes": np.zeros(by_class, np.int64),
+        "switch_queue_alpha": np.zeros(by_class),
+        "switch_queue_limit_bytes": np.zeros(by_class, np.int64),
+        "switch_quantum_bytes": np.zeros(by_class, np.int64),
+        "switch_reserved_bytes": np.zeros(by_class, np.int64),
+        "switch_lossless": np.zeros(n, np.uint8),
+        "switch_xon_offset_bytes": np.zeros(n, np.int64),
+    }
 
-    n_port: np.ndarray
-    headroom_bytes: np.ndarray
-    reserved_bytes: int
 
-    def of(self, switch: int, name: str) -> _SwitchParts:
-        """The same of one switch."""
-        n_port = int(self.n_port[switch])
-        headroom = int(self.headroom_bytes[switch])
-        return _SwitchParts(name, n_port, headroom, self.reserved_bytes * n_port)
+def _fill(
+    topology: Topology,
+    settings: Settings,
+    part: Part,
+    need: np.ndarray,
+    arrays: dict[str, np.ndarray],
+) -> None:
+    """Enter the switches of a part."""
+    own, switches, ports = part.settings, part.switches, _ports_of(topology, part)
+    if own.lossless_classes:
+        # the packet that finds the pool full is the one that triggers XOFF, itself in headroom
+        automatic = need[ports] + own.charged_bytes(settings.frames.max_frame_bytes)
+        given = own.headroom_bytes
+        arrays["port_headroom_bytes"][ports] = automatic if given is None else given
+    classes = own.traffic_classes()
+    carved = _carved(topology, part, arrays)
+    arrays["switch_buffer_bytes"][switches] = own.buffer_bytes
+    arrays["switch_shared_bytes"][switches] = own.buffer_bytes - carved.sum(axis=0)
+    arrays["switch_headroom_bytes"][switches] = carved[0]
+    arrays["switch_cell_bytes"][switches] = own.cell_bytes
+    arrays["switch_lossless"][switches] = sum(1 << c for c in own.lossless_classes)
+    arrays["switch_xon_offset_bytes"][switches] = own.xon_offset_bytes
+    for name, values in (
+        ("group_alpha", [k.group.alpha for k in classes]),
+        ("group_limit_bytes", [k.group.limit_bytes for k in classes]),
+        ("queue_alpha", [k.queue.alpha for k in classes]),
+        ("queue_limit_bytes", [k.queue.limit_bytes for k in classes]),
+        ("quantum_bytes", own.quanta_bytes(settings.frames)),
+        ("reserved_bytes", [k.reserved_bytes for k in classes]),
+    ):
+        arrays[f"switch_{name}"][switches] = values
 
 
-@dataclass(frozen=True)
-class _SwitchParts:
-    name: str
-    n_port: int
-    headroom_bytes: int
-    reserved_bytes: int
-
-    def __str__(self) -> str:
-        return (
-            f'switch "{self.name}" has {self.n_port} ports: headroom '
-            f"{format_size(self.headroom_bytes)} + reserved {format_size(self.reserved_bytes)}"
-        )
+def _carved(topology: Topology, part: Part, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Headroom and reservation of each switch of a part, bytes: int64[2, n]."""
+    n_host, own = topology.n_host, part.settings
+    at_switch = slice(topology.port_start[n_host], None)
+    of_port = arrays["port_headroom_bytes"][at_switch] * len(own.lossless_classes)
+    headroom = np.zeros(topology.n_switch, np.int64)
+    np.add.at(headroom, topology.port_node[at_switch] - n_host, of_port)
+    if own.headroom_pool_bytes is not None:
+        headroom = np.minimum(headroom, own.headroom_pool_bytes)
+    n_port = np.diff(topology.port_start)[n_host:].astype(np.int64)
+    reserved = n_port * sum(k.reserved_bytes for k in own.traffic_classes())
+    return np.stack((headroom, reserved))[:, part.switches]
 
 
 def _check_room(
+    topology: Topology,
     settings: Settings,
-    parts: _SwitchParts,
-    shared_bytes: int,
+    part: Part,
+    arrays: dict[str, np.ndarray],
     problems: Problems,
     warnings: list[str],
 ) -> None:
-    """The switch with the least shared pool must hold a full packet in it."""
-    frame = settings.frames.max_frame_bytes
+    """The switch of a part with the least shared pool must hold a full packet in it."""
+    own, frame = part.settings, part.settings.charged_bytes(settings.frames.max_frame_bytes)
+    at = f"$.switches[{part.number - 1}]" if part.number else "$.switch"
+    if frame > MOST_CHARGED_BYTES:
+        problems.add(
+            f"{at}.cell",
+            own.cell_bytes,
+            f"makes a full packet take {frame} bytes of the buffer",
+            f"at most {MOST_CHARGED_BYTES}",
+        )
+        return
+    shared = arrays["switch_shared_bytes"][part.switches]
+    worst = int(np.argmin(shared))
+    shared_bytes = int(shared[worst])
+    headroom, reserved = (int(b) for b in _carved(topology, part, arrays)[:, worst])
+    node = topology.n_host + int(part.switches[worst])
+    n_port = int(topology.port_start[node + 1] - topology.port_start[node])
+    name = topology.names[node]
     if shared_bytes < frame:
-        least = parts.reserved_bytes + parts.headroom_bytes + frame
-        path, value = "$.switch.buffer", settings.buffer_bytes
+        least = reserved + headroom + frame
+        path, value = f"{at}.buffer", own.buffer_bytes
         fix = f"at least {format_size(least)}, or less headroom or reservation"
-        given = settings.headroom_bytes
-        if given is not None and parts.headroom_bytes >= settings.buffer_bytes:
-            path, value = "$.switch.headroom", given
-            fix = f"the buffer is {format_size(settings.buffer_bytes)}"
-        problem = f"leaves no room for a full packet of {frame} bytes: {parts}"
+        given = own.headroom_bytes
+        if given is not None and headroom >= own.buffer_bytes:
+            path, value = f"{at}.headroom", given
+            fix = f"the buffer is {format_size(own.buffer_bytes)}"
+        made_of = (
+            f'switch "{name}" has {n_port} ports: headroom {format_size(headroom)} + reserved '
+            f"{format_size(reserved)}"
+        )
+        problem = f"leaves no room for a full packet of {frame} bytes: {made_of}"
         problems.add(path, format_size(value), problem, "", fix)
         return
-    limit = int(settings.alpha * float(shared_bytes)) + settings.reserved_bytes
-    if limit >= frame:
-        return
-    problem = (
-        f"lets one queue hold {limit} bytes of the {shared_bytes} shared by switch "
-        f'"{parts.name}", less than a full packet of {frame} bytes'
-    )
-    if not settings.lossless_classes:
+    _check_thresholds(own, frame, (shared_bytes, name, at), problems, warnings)
+
+
+def _check_thresholds(
+    own: SwitchSettings,
+    frame: int,
+    pool: tuple[int, str, str],
+    problems: Problems,
+    warnings: list[str],
+) -> None:
+    """A full packet must find room in an empty queue of each class."""
+    shared_bytes, name, at = pool
+
+    def too_low(threshold: Threshold, reserved_bytes: int) -> str:
+        most, alpha = threshold.limit_bytes, threshold.alpha
+        most = most if most >= 0 else int(alpha * float(max(0, shared_bytes)))
+        if most >= frame - reserved_bytes:
+            return ""
+        return (
+            f"lets one queue hold {most + reserved_bytes} bytes of the {shared_bytes} shared by "
+            f'switch "{name}", less than a full packet of {frame} bytes'
+        )
+
+    problem = too_low(Threshold(own.alpha), own.reserved_bytes)
+    if problem and not own.lossless_classes:
         fix = "a larger dt_alpha, buffer or reservation"
-        problems.add("$.switch.dt_alpha", settings.alpha, problem, "", fix)
-    else:
-        warnings.append(f"dt_alpha {settings.alpha} {problem}: lossy classes drop every one")
+        problems.add(f"{at}.dt_alpha", own.alpha, problem, "", fix)
+    elif problem:
+        warnings.append(f"dt_alpha {own.alpha} {problem}: lossy classes drop every one")
+    kinds = own.traffic_classes()
+    for c, change in own.classes:
+        # a lossless group that is above its threshold pauses, and need not drop
+        given = {"egress": change.queue, "ingress": None if kinds[c].lossless else change.group}
+        for key, threshold in given.items():
+            if threshold is None:
+                continue
+            problem = too_low(threshold, kinds[c].reserved_bytes)
+            if problem:
+                value = threshold.limit_bytes if threshold.limit_bytes >= 0 else threshold.alpha
+                fix = "a larger one, or none"
+                problems.add(f"{at}.classes.{c}.{key}", value, problem, "", fix)
 
 
 def _port_classes(
     topology: Topology,
     settings: Settings,
-    headroom: np.ndarray,
+    part: Part,
+    arrays: dict[str, np.ndarray],
     need: np.ndarray,
-    shared: np.ndarray,
 ) -> list[PortClass]:
-    """Kinds of switch ports, each once, for the first switch that has it."""
-    ecn = ecn_arrays(topology, settings.ecn)
-    ports = np.flatnonzero(topology.port_node >= topology.n_host)
+    """Kinds of ports of a part, each once, for the first switch that has it."""
+    ecn = ecn_arrays(topology, settings)
+    headroom, shared = arrays["port_headroom_bytes"], arrays["switch_shared_bytes"]
+    ports = _ports_of(topology, part)
     switch = topology.port_node[ports] - topology.n_host
     alike = np.column_stack(
         (topology.port_rate_bps[ports], headroom[ports], need[ports], shared[switch])
     )
     values, first = np.unique(alike, axis=0, return_index=True)
+    kinds = part.settings.traffic_classes()
+    groups = [k.group for k in kinds if k.lossless]
     found = []
     for (rate, room, needed, pool), index in zip(values.tolist(), first, strict=True):
         port, node = ports[index], int(topology.port_node[ports[index]])
@@ -368,7 +417,7 @@ def _port_classes(
                 kmin_bytes=int(ecn["port_ecn_kmin_bytes"][port]),
                 kmax_bytes=int(ecn["port_ecn_kmax_bytes"][port]),
                 shared_bytes=pool,
-                alpha=settings.alpha,
+                group=min(groups, key=lambda g: g.alike_bytes(pool), default=None),
                 headroom_bytes=room,
                 needed_headroom_bytes=needed,
             )
@@ -376,28 +425,27 @@ def _port_classes(
     return found
 
 
-def _check_order(settings: Settings, classes: list[PortClass], warnings: list[str]) -> None:
+def _check_order(c: PortClass, warnings: list[str]) -> None:
     """Marking must come before pausing, and pausing before loss."""
-    if not settings.lossless_classes:
+    if c.group is None:
         return
-    for c in classes:
-        at = f'ports of {format_rate(c.rate_bps)} as in switch "{c.switch}"'
-        xoff, senders = c.xoff_bytes(), max(1, c.n_switch_port - 1)
-        highest = senders * c.xoff_bytes(senders)
-        kmin, kmax = format_size(c.kmin_bytes, 4), format_size(c.kmax_bytes, 4)
-        if c.kmin_bytes != NO_LIMIT and c.kmin_bytes >= xoff:
-            warnings.append(
-                f"{at}: a single sender is paused at {format_size(xoff, 4)} before marking starts "
-                f"at {kmin}; lower ecn.kmin or enlarge switch.buffer"
-            )
-        elif c.kmax_bytes != NO_LIMIT and c.kmax_bytes >= highest:
-            warnings.append(
-                f"{at}: pauses keep every queue below kmax = {kmax} ({senders} senders are paused "
-                f"at {format_size(highest, 4)}); lower ecn.kmax or enlarge switch.buffer"
-            )
-        if c.headroom_bytes < c.needed_headroom_bytes:
-            warnings.append(
-                f"{at}: headroom of {format_size(c.headroom_bytes)} is less than the "
-                f"{format_size(c.needed_headroom_bytes)} that can arrive after XOFF: a lossless "
-                "class may drop"
-            )
+    at = f'ports of {format_rate(c.rate_bps)} as in switch "{c.switch}"'
+    xoff, senders = c.xoff_bytes(), max(1, c.n_switch_port - 1)
+    highest = senders * c.xoff_bytes(senders)
+    kmin, kmax = format_size(c.kmin_bytes, 4), format_size(c.kmax_bytes, 4)
+    if c.kmin_bytes != NO_LIMIT and c.kmin_bytes >= xoff:
+        warnings.append(
+            f"{at}: a single sender is paused at {format_size(xoff, 4)} before marking starts "
+            f"at {kmin}; lower ecn.kmin or enlarge switch.buffer"
+        )
+    elif c.kmax_bytes != NO_LIMIT and c.kmax_bytes >= highest:
+        warnings.append(
+            f"{at}: pauses keep every queue below kmax = {kmax} ({senders} senders are paused "
+            f"at {format_size(highest, 4)}); lower ecn.kmax or enlarge switch.buffer"
+        )
+    if c.headroom_bytes < c.needed_headroom_bytes:
+        warnings.append(
+            f"{at}: headroom of {format_size(c.headroom_bytes)} is less than the "
+            f"{format_size(c.needed_headroom_bytes)} that can arrive after XOFF: a lossless "
+            "class may drop"
+        )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emunet.plan.schema import RECOVERY_SR
+from emunet.plan.schema import NO_LIMIT, RECOVERY_SR
 from emunet.topology.frames import serialisation_ps
 
 if TYPE_CHECKING:
@@ -242,7 +242,8 @@ def _cnps(compiled: Compiled, load: _Load) -> np.ndarray:
 def _may_notify(compiled: Compiled) -> bool:
     """Whether receivers may send congestion notifications, whose number is a guess."""
     policy: Any = compiled.plan.congestion
-    return policy is not None and "cnp" in policy.hooks and compiled.settings.ecn is not None
+    marks = bool((compiled.plan.arrays["port_ecn_kmin_bytes"] != NO_LIMIT).any())
+    return policy is not None and "cnp" in policy.hooks and marks
 
 
 def _most_at_once(load: _Load) -> int:

@@ -20,6 +20,9 @@ N_CLASS = 8
 NO_LIMIT = np.iinfo(np.int64).max
 """Sentinel of byte thresholds that never apply (marking switched off, unlimited window)."""
 
+DYNAMIC = -1
+"""Sentinel of static thresholds: the dynamic one applies."""
+
 ROUTE_NONE, ROUTE_BLOCK, ROUTE_TABLE = 0, 1, 2
 """`node_route_kind`: a host with one port; arithmetic on the host number; a row of next-hop sets,
 one per destination rack."""
@@ -113,8 +116,20 @@ ARRAYS: tuple[ArraySpec, ...] = (
               "whole packet buffer"),
     ArraySpec("switch_shared_bytes", "int64", ("n_switch",), "bytes",
               "buffer less reserved and headroom of all groups"),
-    ArraySpec("switch_alpha", "float64", ("n_switch", N_CLASS), "",
-              "dynamic threshold factor of each class"),
+    ArraySpec("switch_headroom_bytes", "int64", ("n_switch",), "bytes",
+              "headroom of all groups together"),
+    ArraySpec("switch_cell_bytes", "int64", ("n_switch",), "bytes",
+              "buffer is taken in whole cells; 1: exact bytes"),
+    ArraySpec("switch_group_alpha", "float64", ("n_switch", N_CLASS), "",
+              "dynamic threshold factor of an (in-port, class)"),
+    ArraySpec("switch_group_limit_bytes", "int64", ("n_switch", N_CLASS), "bytes",
+              "static threshold of an (in-port, class); -1: dynamic; NO_LIMIT: none"),
+    ArraySpec("switch_queue_alpha", "float64", ("n_switch", N_CLASS), "",
+              "dynamic threshold factor of an (out-port, class)"),
+    ArraySpec("switch_queue_limit_bytes", "int64", ("n_switch", N_CLASS), "bytes",
+              "static threshold of an (out-port, class); -1: dynamic; NO_LIMIT: none"),
+    ArraySpec("switch_quantum_bytes", "int64", ("n_switch", N_CLASS), "bytes",
+              "link bytes a turn of a class served by DWRR; 0: strict priority"),
     ArraySpec("switch_reserved_bytes", "int64", ("n_switch", N_CLASS), "bytes",
               "reserved for each (in-port, class)"),
     ArraySpec("switch_lossless", "uint8", ("n_switch",), "",

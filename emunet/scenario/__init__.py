@@ -3,11 +3,12 @@
 Every error names its path, value, what is allowed and the fix.
 """
 
-from emunet.scenario.fabric import Ecn, Nic, Switch, Transport
+from emunet.scenario.fabric import Nic, Transport
 from emunet.scenario.loader import load_scenario, parse_scenario
 from emunet.scenario.record import Packets, Queues, Record
 from emunet.scenario.scenario import Scenario
 from emunet.scenario.schema import json_schema
+from emunet.scenario.switch import Ecn, Limit, Switch, SwitchGroup, TrafficClass
 from emunet.scenario.topology import (
     Dumbbell,
     Explicit,
@@ -28,6 +29,7 @@ __all__ = [
     "Flows",
     "Incast",
     "LeafSpine",
+    "Limit",
     "Link",
     "Nic",
     "Packets",
@@ -38,7 +40,9 @@ __all__ = [
     "Scenario",
     "Star",
     "Switch",
+    "SwitchGroup",
     "TopologyFile",
+    "TrafficClass",
     "Transport",
     "json_schema",
     "load_scenario",

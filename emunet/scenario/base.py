@@ -155,7 +155,7 @@ def spell_path(at: Iterable[str | int]) -> str:
     for step in at:
         if isinstance(step, int):
             text += f"[{step}]"
-        elif step.replace("-", "_").isidentifier():
+        elif step.isdecimal() or step.replace("-", "_").isidentifier():
             text += f".{step}"
         else:
             text += f'["{step}"]'

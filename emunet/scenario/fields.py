@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-from emunet import units
+from emunet import catalog, units
 from emunet.errors import NO_VALUE, did_you_mean, one_of
 
 CLASSES = 8
@@ -370,6 +370,26 @@ class Text(Leaf):
 
     def allowed(self) -> str:
         return self.what
+
+
+class CatalogName(Leaf):
+    """Name of an entry of the catalogue."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def parse(self, value: Any, text: bool) -> str:
+        known = catalog.names(self.kind)
+        if value not in known:
+            hint = did_you_mean(str(value), known)
+            refuse(value, f"is not among the {self.kind} of the catalogue", one_of(known), hint)
+        return str(value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"enum": catalog.names(self.kind)}
+
+    def allowed(self) -> str:
+        return f"an entry of `emunet catalog {self.kind}`"
 
 
 class OrWord(Leaf):

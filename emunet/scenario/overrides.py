@@ -10,19 +10,24 @@ from emunet.scenario.base import spell_path
 from emunet.scenario.document import Node, read_text
 
 _STEP = re.compile(
-    r"""\.?(?P<key>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"]*)"\]|\[(?P<index>[0-9]{1,9})\]"""
+    r"""\.?(?P<key>[A-Za-z_][\w-]*)|\.(?P<number>[0-9]{1,9})"""
+    r"""|\["(?P<quoted>[^"]*)"\]|\[(?P<index>[0-9]{1,9})\]"""
 )
 
 
 def parse_path(text: str) -> list[str | int]:
-    """Keys and indices of a path such as ``workload[0].incast.size``; raises `ValueError`."""
+    """Keys and indices of a path: ``workload[0].incast.size``, ``switch.classes.3.weight``.
+
+    Raises `ValueError`.
+    """
     rest = text.strip().removeprefix("$")
     steps: list[str | int] = []
     while rest:
         match = _STEP.match(rest)
         if match is None or (match["key"] and steps and not rest.startswith(".")):
             raise ValueError(f'"{text}" is not a path')
-        steps.append(int(match["index"]) if match["index"] else match["key"] or match["quoted"])
+        key = match["key"] or match["number"] or match["quoted"]
+        steps.append(int(match["index"]) if match["index"] else key)
         rest = rest[match.end() :]
     if not steps:
         raise ValueError("the path is empty")

@@ -12,11 +12,12 @@ from pydantic import BeforeValidator, PrivateAttr, ValidationInfo
 from emunet.errors import NO_VALUE, ScenarioError
 from emunet.scenario.base import Model
 from emunet.scenario.document import Node
-from emunet.scenario.fabric import ROCE_MTUS, Nic, Switch, Transport
+from emunet.scenario.fabric import ROCE_MTUS, Nic, Transport
 from emunet.scenario.fields import (
     LAST_PS,
     MOST_PACKETS,
     Finding,
+    Findings,
     Maybe,
     Size,
     Text,
@@ -24,8 +25,10 @@ from emunet.scenario.fields import (
     Whole,
     Word,
     about,
+    refuse,
 )
 from emunet.scenario.record import Record
+from emunet.scenario.switch import Switch, SwitchGroup, relations, resolve
 from emunet.scenario.topology import Topology
 from emunet.scenario.workload import Element, Workload
 
@@ -48,6 +51,23 @@ def _part(model: type[Model]) -> Any:
     return BeforeValidator(read)
 
 
+def _groups(value: Any, info: ValidationInfo) -> Any:
+    """A list of groups of switches."""
+    if not isinstance(value, (list, tuple)):
+        fix = "write a dash before it" if isinstance(value, dict) else ""
+        refuse(value, "is not a list", "a list of {where: spine*, ...}", fix)
+    found: list[Finding] = []
+    groups = []
+    for i, entry in enumerate(value):
+        try:
+            groups.append(SwitchGroup.read(entry, info, i))
+        except Findings as error:
+            found += error.items
+    if found:
+        raise Findings(found)
+    return tuple(groups)
+
+
 class Scenario(Model):
     """A scenario.
 
@@ -68,6 +88,11 @@ class Scenario(Model):
     seed: Annotated[int, Whole(0, 2**63 - 1), about("seed of every random draw")] = 1
     topology: Annotated[Topology, about("nodes and links")]
     switch: Annotated[Switch, _part(Switch), about("the switches")] = Switch()
+    switches: Annotated[
+        tuple[SwitchGroup, ...],
+        BeforeValidator(_groups),
+        about("switches that differ from `switch`: a list of {where: spine*, buffer: 64MB, ...}"),
+    ] = ()
     nic: Annotated[Nic, _part(Nic), about("the NICs")] = Nic()
     transport: Annotated[
         Transport, _part(Transport), about("connections and congestion control")
@@ -134,6 +159,9 @@ class Scenario(Model):
                 )
             yield from self._limits(element, ("workload", i, element.kind))
         yield from _too_late(self, ("until",), ())
+        for i, group in enumerate(self.switches):
+            for finding in relations(self.switch_values(group)):
+                yield finding.below("switches", i)
 
     def _limits(self, element: Element, at: tuple[str | int, ...]) -> Iterable[Finding]:
         """What an element asks for beyond the limits of the engine."""
@@ -149,6 +177,10 @@ class Scenario(Model):
                 at=(*at, "size"),
             )
 
+    def switch_values(self, group: SwitchGroup | None = None) -> dict[str, Any]:
+        """Values of all keys of ``switch``, or of a group of ``switches``, as they come to hold."""
+        return resolve(self.switch, *(() if group is None else (group,)))
+
     def class_of(self, element: Element) -> int:
         """Priority class of an element's messages."""
         return self.transport.klass if element.klass is None else element.klass
@@ -156,7 +188,7 @@ class Scenario(Model):
     def notes(self) -> list[str]:
         """What is allowed but probably not meant, one line each."""
         notes = []
-        transport, switch = self.transport, self.switch
+        transport, switch = self.transport, self.switch_values()
         if not self.workload:
             notes.append("$.workload: empty, so nothing will be sent")
         if transport.mtu not in ROCE_MTUS:
@@ -170,10 +202,10 @@ class Scenario(Model):
                 "$.transport.path: spray reorders packets, and go-back-N sends again after each "
                 "reordering; recovery: sr tolerates it"
             )
-        if switch.pfc:
+        if switch["pfc"]:
             used = {self.class_of(e): i for i, e in reversed(list(enumerate(self.workload)))}
             for klass, i in sorted(used.items()):
-                if klass not in switch.lossless_classes:
+                if klass not in switch["lossless_classes"]:
                     notes.append(
                         f"$.workload[{i}]: its class {klass} is not in switch.lossless_classes, so "
                         "packets can be dropped"
@@ -185,6 +217,11 @@ class Scenario(Model):
         data = self.model_dump(mode="json", by_alias=True, exclude_defaults=not defaults)
         if not defaults:
             data["topology"] = {"kind": self.topology.kind, **data["topology"]}
+        # Of switches only what was said: the rest may come from the catalogue or from `switch`.
+        if self.switch.model is not None:
+            data["switch"] = _said(self.switch)
+        if self.switches:
+            data["switches"] = [_said(group) for group in self.switches]
         return data
 
     def to_yaml(self, *, defaults: bool = True) -> str:
@@ -192,6 +229,11 @@ class Scenario(Model):
         from emunet.scenario.document import write_text
 
         return write_text(self.to_dict(defaults=defaults))
+
+
+def _said(model: Model) -> dict[str, Any]:
+    """What was written, as plain data."""
+    return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def _too_late(model: Model, keys: tuple[str, ...], at: tuple[str | int, ...]) -> Iterable[Finding]:

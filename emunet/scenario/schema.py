@@ -8,10 +8,11 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from emunet.scenario.base import Model
-from emunet.scenario.fabric import Ecn, Nic, Switch, Transport
+from emunet.scenario.fabric import Nic, Transport
 from emunet.scenario.fields import Leaf
 from emunet.scenario.record import Packets, Queues, Record
 from emunet.scenario.scenario import Scenario
+from emunet.scenario.switch import Ecn, Limit, Switch, SwitchGroup, TrafficClass
 from emunet.scenario.topology import TOPOLOGIES, Link
 from emunet.scenario.workload import ELEMENTS
 
@@ -42,7 +43,8 @@ def json_schema() -> dict[str, Any]:
     for _, model in sections():
         part = schema if model is Scenario else schema["$defs"][model.__name__]
         _spell_defaults(part["properties"], model)
-    schema["$defs"]["Switch"]["properties"]["ecn"]["anyOf"].append({"const": True})
+    for kind in ("Switch", "SwitchGroup"):
+        schema["$defs"][kind]["properties"]["ecn"]["anyOf"].append({"const": True})
     schema["$defs"]["Record"]["properties"]["packets"]["anyOf"].append({"type": "boolean"})
     schema["$defs"]["Record"]["properties"]["queues"]["anyOf"].append({"const": False})
     return schema
@@ -65,6 +67,9 @@ def sections() -> list[tuple[str, type[Model]]]:
         ("topology.links[] (explicit)", Link),
         ("switch", Switch),
         ("switch.ecn", Ecn),
+        ("switch.classes.N", TrafficClass),
+        ("switch.classes.N.ingress, egress", Limit),
+        ("switches[]", SwitchGroup),
         ("nic", Nic),
         ("transport", Transport),
     ]

@@ -1,4 +1,4 @@
-"""Switches: shared buffer, PFC, ECN and strict priority (docs/semantics.md 3)."""
+"""Switches: shared buffer, PFC, ECN and service of classes (docs/semantics.md 3)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from emunet._core.rows import (
 from emunet.plan.schema import N_CLASS
 from emunet.twin.agenda import CONTROL, DEPARTURE
 from emunet.twin.node import EXPIRY, REFRESH, Node, World
-from emunet.twin.port import Held, Packet, Port
+from emunet.twin.port import SLOT_BYTES, Held, Packet, Port
+
+
+def _limits(static_bytes: np.ndarray, alpha: np.ndarray, index: int) -> list[tuple[int, float]]:
+    """A threshold for each class: a static limit (below 0: dynamic) and alpha."""
+    return [
+        (int(b), float(a)) for b, a in zip(static_bytes[index], alpha[index], strict=True)
+    ]
 
 
 class Switch(Node):
@@ -28,12 +35,16 @@ class Switch(Node):
         plan, index, shape = world.plan, node - world.plan.n_host, (len(self.ports), N_CLASS)
         self.sampled = [port for port in self.ports if sampled[port.index]]
         self.shared_pool_bytes = int(plan.switch_shared_bytes[index])
-        self.alpha = [float(a) for a in plan.switch_alpha[index]]
+        self.cell_bytes = int(plan.switch_cell_bytes[index])
+        self.group_limit = _limits(plan.switch_group_limit_bytes, plan.switch_group_alpha, index)
+        self.queue_limit = _limits(plan.switch_queue_limit_bytes, plan.switch_queue_alpha, index)
+        self.quantum_bytes = [int(b) for b in plan.switch_quantum_bytes[index]]
         self.reserved_bytes = [int(b) for b in plan.switch_reserved_bytes[index]]
         self.lossless = [bool(plan.switch_lossless[index] >> c & 1) for c in range(N_CLASS)]
         self.headroom_limit_bytes = [
             int(plan.port_headroom_bytes[port.index]) for port in self.ports
         ]
+        self.headroom_pool_bytes = int(plan.switch_headroom_bytes[index])
         self.xon_offset_bytes = int(plan.switch_xon_offset_bytes[index])
         self.queue: list[list[deque[Held]]] = [
             [deque() for _ in range(N_CLASS)] for _ in self.ports
@@ -41,6 +52,9 @@ class Switch(Node):
         self.queue_bytes = np.zeros(shape, int).tolist()
         self.group_bytes = np.zeros(shape, int).tolist()
         self.headroom_bytes = np.zeros(shape, int).tolist()
+        self.deficit_bytes = np.zeros(shape, int).tolist()
+        self.turn = [0 for _ in self.ports]  # class whose turn it is
+        self.turn_begun = [False for _ in self.ports]
         self.xoff = np.zeros(shape, bool).tolist()
         self.used_bytes = 0  # shared pool
         self.pool_watermark_bytes = 0
@@ -56,9 +70,16 @@ class Switch(Node):
             0, self.group_bytes[i][c] + more - self.headroom_bytes[i][c] - self.reserved_bytes[c]
         )
 
-    def threshold_bytes(self, c: int) -> int:
-        """Dynamic threshold of a class."""
-        return int(self.alpha[c] * float(max(0, self.shared_pool_bytes - self.used_bytes)))
+    def charged_bytes(self, packet: Packet) -> int:
+        """What a packet takes of the buffer: whole cells."""
+        return -(-packet.bytes // self.cell_bytes) * self.cell_bytes
+
+    def threshold_bytes(self, limit: tuple[int, float]) -> int:
+        """A static limit, or alpha times what is free."""
+        static, alpha = limit
+        if static >= 0:
+            return static
+        return int(alpha * float(max(0, self.shared_pool_bytes - self.used_bytes)))
 
     def charge_group(self, i: int, c: int, bytes: int, headroom_bytes: int) -> None:
         """Add bytes to a group (negative: take them), some of them in headroom."""
@@ -69,31 +90,40 @@ class Switch(Node):
 
     def admit(self, i: int, o: int, packet: Packet, now: int) -> bool:
         """Charge a packet that has arrived, or refuse it; XOFF is decided here."""
-        c, b = packet.klass, packet.bytes
+        c, b = packet.klass, self.charged_bytes(packet)
         growth = self.shared_bytes(i, c, b) - self.shared_bytes(i, c)
         fits_pool = self.used_bytes + growth <= self.shared_pool_bytes
+        room = self.reserved_bytes[c] + self.threshold_bytes(self.queue_limit[c])
+        if self.queue_bytes[o][c] + b > room:
+            return False
         if not self.lossless[c]:
-            fits = (
-                self.queue_bytes[o][c] + b <= self.reserved_bytes[c] + self.threshold_bytes(c)
-                and fits_pool
-            )
+            group_room = self.threshold_bytes(self.group_limit[c])
+            fits = fits_pool and self.shared_bytes(i, c, b) <= group_room
             if fits:
                 self.charge_group(i, c, b, 0)
             return fits
         if not self.xoff[i][c]:
             if fits_pool:
                 self.charge_group(i, c, b, 0)
-                if self.shared_bytes(i, c) > self.threshold_bytes(c):
+                if self.shared_bytes(i, c) > self.threshold_bytes(self.group_limit[c]):
                     self.send_xoff(i, c, now)
                 return True
-            if self.group_bytes[i][c] == 0 and b > self.headroom_limit_bytes[i]:
+            if self.group_bytes[i][c] == 0 and not self.fits_headroom(i, c, b):
                 return False  # nothing will be released that could end a pause
-        fits = self.headroom_bytes[i][c] + b <= self.headroom_limit_bytes[i]
+        fits = self.fits_headroom(i, c, b)
         if fits:
             self.charge_group(i, c, b, b)
         if not self.xoff[i][c]:
             self.send_xoff(i, c, now)
         return fits
+
+    def fits_headroom(self, i: int, c: int, bytes: int) -> bool:
+        """Whether a group, and all groups together, have room left in headroom."""
+        pool_bytes = sum(sum(of_port) for of_port in self.headroom_bytes)
+        return (
+            self.headroom_bytes[i][c] + bytes <= self.headroom_limit_bytes[i]
+            and pool_bytes + bytes <= self.headroom_pool_bytes
+        )
 
     def egress_bytes(self, port: Port) -> int:
         """Bytes of all classes of an out-port, the packet in transmission included."""
@@ -119,20 +149,23 @@ class Switch(Node):
         if held is None or now < port.sending_end_ps:
             return
         port.sending = None
-        i, c, b = held.in_port, held.packet.klass, held.packet.bytes
+        i, c, b = held.in_port, held.packet.klass, self.charged_bytes(held.packet)
         port.queue_byte_ps += float(b) * float(now - held.admitted_ps)
         self.queue_bytes[port.local][c] -= b
         self.charge_group(i, c, -b, -min(b, self.headroom_bytes[i][c]) if self.xoff[i][c] else 0)
         if self.xoff[i][c] and self.headroom_bytes[i][c] == 0:
             shared = self.shared_bytes(i, c)
-            if shared == 0 or shared + self.xon_offset_bytes <= self.threshold_bytes(c):
+            threshold = self.threshold_bytes(self.group_limit[c])
+            if shared == 0 or shared + self.xon_offset_bytes <= threshold:
                 self.send_xon(i, c, now)
 
     def held_byte_ps(self, port: Port, now: int) -> float:
         """Time integral, up to now, of the bytes that a port still holds."""
         held = [port.sending] if port.sending is not None else []
         held += [one for queue in self.queue[port.local] for one in queue]
-        return sum((float(h.packet.bytes) * float(now - h.admitted_ps) for h in held), 0.0)
+        return sum(
+            (float(self.charged_bytes(h.packet)) * float(now - h.admitted_ps) for h in held), 0.0
+        )
 
     # pauses
 
@@ -174,7 +207,7 @@ class Switch(Node):
         if not self.admit(i, out.local, packet, now):
             self.drop(port, packet, now)
             return
-        self.queue_bytes[out.local][c] += packet.bytes
+        self.queue_bytes[out.local][c] += self.charged_bytes(packet)
         self.note_watermarks(i, out, c)
         self.queue[out.local][c].append(Held(packet, i, now))
         self.world.records.totals["queued_packets"] += 1
@@ -204,22 +237,40 @@ class Switch(Node):
 
     def depart(self, port: Port, now: int) -> None:
         self.release(port, now)
-        c = self.servable_class(port)
-        if now >= port.busy_until_ps and c >= 0:
-            self.start_transmission(port, c, now)
+        ready = self.ready_classes(port)
+        if now >= port.busy_until_ps and ready:
+            self.start_transmission(port, self.choose_class(port, ready), now)
         self.plan_departure(port, now)
 
-    def servable_class(self, port: Port) -> int:
-        """Highest class that is not paused and has a packet; -1: none."""
-        return max(
-            (c for c in range(N_CLASS) if self.queue[port.local][c] and not port.paused[c]),
-            default=-1,
-        )
+    def ready_classes(self, port: Port) -> list[int]:
+        """Classes that are not paused and have a packet."""
+        return [c for c in range(N_CLASS) if self.queue[port.local][c] and not port.paused[c]]
+
+    def choose_class(self, port: Port, ready: list[int]) -> int:
+        """Highest strict class, else that of the others whose deficit covers its first packet."""
+        strict = [c for c in ready if not self.quantum_bytes[c]]
+        if strict:
+            return max(strict)
+        o = port.local
+        while True:
+            c = self.turn[o]
+            if c in ready:
+                if not self.turn_begun[o]:
+                    self.deficit_bytes[o][c] += self.quantum_bytes[c]
+                    self.turn_begun[o] = True
+                need = self.queue[o][c][0].packet.bytes + SLOT_BYTES
+                if need <= self.deficit_bytes[o][c]:
+                    self.deficit_bytes[o][c] -= need
+                    return c
+            self.turn[o] = (self.turn[o] - 1) % N_CLASS
+            self.turn_begun[o] = False
 
     def start_transmission(self, port: Port, c: int, now: int) -> None:
         """Send the first packet of a class."""
         held = self.queue[port.local][c].popleft()
         packet, queue_bytes = held.packet, self.queue_bytes[port.local][c]
+        if not self.queue[port.local][c]:
+            self.deficit_bytes[port.local][c] = 0
         if packet.kind == PACKET_DATA and self.decide_mark(port, queue_bytes):
             packet.marked = True
             port.count["marked_packets"] += 1
@@ -247,7 +298,7 @@ class Switch(Node):
     def plan_departure(self, port: Port, now: int) -> None:
         if port.sending is not None:
             self.arm_departure(port, port.sending_end_ps)
-        elif self.servable_class(port) >= 0:
+        elif self.ready_classes(port):
             self.arm_departure(port, max(now, port.busy_until_ps))
         else:
             self.world.agenda.cancel((self.node, DEPARTURE, port.local, 0))

@@ -206,10 +206,10 @@ def _late_repairs(scenario: Any, elements: list[Element]) -> list[str]:
     A packet is marked lost when one more than `sr_reorder` later has been acknowledged
     (``docs/semantics.md``, selective repeat); a shorter message has none.
     """
-    transport, switch = scenario.transport, scenario.switch
+    transport, switch = scenario.transport, scenario.switch_values()
     if transport.recovery != "sr":
         return []
-    lossless = switch.lossless_classes if switch.pfc else ()
+    lossless = switch["lossless_classes"] if switch["pfc"] else ()
     largest = [
         size
         for element in elements

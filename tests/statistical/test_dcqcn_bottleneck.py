@@ -13,7 +13,7 @@ from support.run import Message, run, submit
 
 from emunet._core import load_engine
 from emunet._core import rows as R
-from emunet.plan.fabric import Ecn
+from emunet.plan.switches import Ecn
 
 BLOCK = 10 * MS
 WIRE = (FULL + GAP) / MTU

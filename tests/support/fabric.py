@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from emunet.plan.compile import compile_topology
-from emunet.plan.fabric import Ecn, Settings
+from emunet.plan.fabric import Settings
 from emunet.plan.schema import Plan, make_plan
+from emunet.plan.switches import Ecn
 from emunet.topology.core import Topology
 from emunet.topology.explicit import Cable, explicit
 from support.oracle import GBPS, US

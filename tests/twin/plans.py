@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from emunet.plan.schema import (
+    DYNAMIC,
     N_CLASS,
     NO_LIMIT,
     PATH_ECMP,
@@ -48,6 +49,9 @@ FABRIC: dict[str, Any] = {
     "shared_bytes": 32_000_000,
     "alpha": 0.125,
     "reserved_bytes": 0,
+    "cell_bytes": 1,
+    "by_class": {},
+    "headroom_pool_bytes": NO_LIMIT,
     "headroom_bytes": 400_000,
     "lossless_classes": (3,),
     "xon_offset_bytes": 3000,
@@ -55,7 +59,8 @@ FABRIC: dict[str, Any] = {
     "kmax_bytes": NO_LIMIT,
     "pmax": 0.0,
 }
-"""What all switches, NICs and ports have alike."""
+"""What all switches, NICs and ports have alike; `by_class` are arrays of the Plan, eight values
+each, instead of what `alpha` and `lossless_classes` give."""
 
 
 class Cable(NamedTuple):
@@ -229,13 +234,24 @@ def _switches(
         N_CLASS * fabric["reserved_bytes"]
         + len(fabric["lossless_classes"]) * fabric["headroom_bytes"]
     )
+    lossless = np.tile(np.isin(np.arange(N_CLASS), fabric["lossless_classes"]), (n_switch, 1))
     return {
         "switch_buffer_bytes": fabric["shared_bytes"] + carved,
         "switch_shared_bytes": np.full(n_switch, fabric["shared_bytes"]),
-        "switch_alpha": np.full((n_switch, N_CLASS), fabric["alpha"]),
+        "switch_headroom_bytes": np.minimum(
+            n_port * len(fabric["lossless_classes"]) * fabric["headroom_bytes"],
+            fabric["headroom_pool_bytes"],
+        ),
+        "switch_cell_bytes": np.full(n_switch, fabric["cell_bytes"]),
+        "switch_quantum_bytes": np.zeros((n_switch, N_CLASS)),
+        "switch_group_alpha": np.where(lossless, fabric["alpha"], 0.0),
+        "switch_group_limit_bytes": np.where(lossless, DYNAMIC, NO_LIMIT),
+        "switch_queue_alpha": np.where(lossless, 0.0, fabric["alpha"]),
+        "switch_queue_limit_bytes": np.where(lossless, NO_LIMIT, DYNAMIC),
         "switch_reserved_bytes": np.full((n_switch, N_CLASS), fabric["reserved_bytes"]),
         "switch_lossless": np.full(n_switch, sum(1 << c for c in fabric["lossless_classes"])),
         "switch_xon_offset_bytes": np.full(n_switch, fabric["xon_offset_bytes"]),
+        **{name: np.tile(row, (n_switch, 1)) for name, row in fabric["by_class"].items()},
     }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from plans import GBPS, US, Block, Cable, Message, make_fabric, ring
 
 from emunet.plan.schema import (
+    DYNAMIC,
     NO_LIMIT,
     PATH_ECMP,
     PATH_SPRAY,
@@ -69,7 +70,12 @@ def random_case(case_seed: int, **changes: Any) -> Case:
         for a, b in pairs
     ]
     plan = make_fabric(
-        n_host, n_switch, cables, blocks, _policy(rng), **{**_settings(rng), **changes}
+        n_host,
+        n_switch,
+        cables,
+        blocks,
+        _policy(rng),
+        **{**_settings(rng), **_buffers(case_seed), **changes},
     )
     mask = np.array([rng.random() < 0.7 for _ in range(plan.n_port)], np.uint8)
     options = {"sample_every_ps": rng.choice([0, 333_333, 2 * US]), "sample_port_mask": mask}
@@ -178,6 +184,31 @@ def _settings(rng: random.Random) -> dict[str, Any]:
         "kmin_bytes": kmin_bytes,
         "kmax_bytes": kmax_bytes,
         "pmax": rng.choice([0.1, 0.5, 1.0]),
+    }
+
+
+def _buffers(case_seed: int) -> dict[str, Any]:
+    """In three of four cases cells, common headroom, thresholds of each class, classes in turn."""
+    rng = random.Random(f"emunet twin buffers {case_seed}")
+    if case_seed % 4 == 0:
+        return {}
+
+    def static() -> list[int]:
+        return [rng.choice([DYNAMIC, NO_LIMIT, rng.randint(9_000, 60_000)]) for _ in range(8)]
+
+    def alpha() -> list[float]:
+        return [rng.choice([0.25, 1.0, 4.0]) for _ in range(8)]
+
+    return {
+        "cell_bytes": rng.choice([1, 1, 208, 254]),
+        "headroom_pool_bytes": rng.choice([NO_LIMIT, 5_000, 12_000]),
+        "by_class": {
+            "switch_group_limit_bytes": static(),
+            "switch_group_alpha": alpha(),
+            "switch_queue_limit_bytes": static(),
+            "switch_queue_alpha": alpha(),
+            "switch_quantum_bytes": [rng.choice([0, 700, 5_000, 12_000]) for _ in range(8)],
+        },
     }
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from emunet.errors import EmunetError, InputFileError, ScenarioError
 from emunet.plan.compile import Compiled, compile_scenario, compile_topology, settings_of
-from emunet.plan.fabric import Ecn, Settings, needed_headroom
+from emunet.plan.fabric import Settings, needed_headroom
 from emunet.plan.schema import ARRAYS, N_CLASS, NO_LIMIT, SCALARS
+from emunet.plan.switches import Ecn
 from emunet.scenario import parse_scenario
 from emunet.topology.explicit import Cable, explicit
 from emunet.topology.fat_tree import fat_tree

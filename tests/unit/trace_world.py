@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from emunet._core import rows
-from emunet.plan.schema import ARRAYS, N_CLASS, SCALARS, Plan, make_plan
+from emunet.plan.schema import ARRAYS, DYNAMIC, N_CLASS, NO_LIMIT, SCALARS, Plan, make_plan
 from emunet.trace.recorder import Recorder
 
 N_HOST, N_SWITCH, N_PORT = 4, 3, 12
@@ -63,7 +63,11 @@ def make_world_plan() -> Plan:
     arrays["port_headroom_bytes"][:] = 110_000
     arrays["switch_buffer_bytes"][:] = 32_000_000
     arrays["switch_shared_bytes"][:] = 31_000_000
-    arrays["switch_alpha"][:] = 0.125
+    arrays["switch_cell_bytes"][:] = 1
+    arrays["switch_headroom_bytes"][:] = 400_000
+    arrays["switch_group_alpha"][:] = 0.125
+    arrays["switch_group_limit_bytes"][:] = DYNAMIC
+    arrays["switch_queue_limit_bytes"][:] = NO_LIMIT
     arrays["switch_lossless"][:] = 1 << 3
     scalars: dict[str, Any] = {s.name: "dcqcn" if s.kind is str else 1 for s in SCALARS}
     scalars |= {"n_host": N_HOST, "n_node": 7, "n_port": N_PORT, "mtu_bytes": 4096, "seed": 42}
