@@ -9,7 +9,7 @@ invariant: used_bytes == sum over groups of max(0, bytes - headroom_bytes - rese
 
 from libc.stdint cimport int64_t
 
-from emunet._core.types cimport FAULT_GROUP, FAULT_POOL, Group, Switch, Thread, check
+from emunet._core.types cimport FAULT_GROUP, FAULT_POOL, Group, Switch, Thread, check, unlikely
 
 cdef enum:                   # verdicts of admission
     ADMIT = 0
@@ -27,16 +27,16 @@ cdef inline int64_t group_shared(Group* g, int64_t reserved_bytes) noexcept nogi
 
 cdef inline int64_t charged_bytes(Switch* sw, int64_t frame_bytes) noexcept nogil:
     """What a frame takes of the buffer: whole cells."""
-    if sw.cell_bytes == 1:
-        return frame_bytes
-    return (frame_bytes + sw.cell_bytes - 1) // sw.cell_bytes * sw.cell_bytes
+    if unlikely(sw.cell_bytes != 1):
+        return (frame_bytes + sw.cell_bytes - 1) // sw.cell_bytes * sw.cell_bytes
+    return frame_bytes
 
 
 cdef inline int64_t threshold_bytes(Switch* sw, int64_t limit_bytes, double alpha,
                                     int64_t used_bytes) noexcept nogil:
     """A static limit, or alpha times what is free when `used_bytes` are in use."""
     cdef int64_t rest
-    if limit_bytes >= 0:
+    if unlikely(limit_bytes >= 0):
         return limit_bytes
     rest = sw.shared_bytes - used_bytes
     return <int64_t>(alpha * <double>rest) if rest > 0 else 0
@@ -63,7 +63,7 @@ cdef inline int admission_test(
     """
     cdef int64_t reserved = sw.reserved_bytes[klass]
     cdef int64_t shared, grown, used
-    if ((sw.queue_limited >> klass) & 1
+    if (unlikely((sw.queue_limited >> klass) & 1)
             and queue_bytes + packet_bytes > reserved + queue_threshold(sw, klass, sw.used_bytes)):
         return REJECT
     if g.xoff:

@@ -6,7 +6,8 @@ quantum for each class. A quantum is no less than the longest packet, so that a 
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from emunet._core.types cimport N_CLASS, SLOT_BYTES, TURN_BEGUN, TURN_CLASS, Port, Sim, Switch
+from emunet._core.types cimport (N_CLASS, SLOT_BYTES, TURN_BEGUN, TURN_CLASS, Port, Sim, Switch,
+                                 highest_bit, unlikely)
 
 
 cdef inline int32_t turn_of(Sim* sim, Switch* sw, int32_t port, uint32_t ready) noexcept nogil:
@@ -30,3 +31,13 @@ cdef inline int32_t turn_of(Sim* sim, Switch* sw, int32_t port, uint32_t ready) 
                 return klass
         klass = (klass - 1) & TURN_CLASS
         p.turn = klass
+
+
+cdef inline int32_t class_to_serve(Sim* sim, Switch* sw, int32_t port,
+                                   uint32_t ready) noexcept nogil:
+    """Class whose first packet leaves next, of those that are `ready`, at least one."""
+    if unlikely(sw.strict != 255):
+        if ready & sw.strict:
+            return highest_bit(ready & sw.strict)
+        return turn_of(sim, sw, port, ready)
+    return highest_bit(ready)

@@ -15,14 +15,14 @@ from emunet._core.memory cimport (heap_pop, heap_push, heap_time, link_pop, link
 from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_dst, packet_kind,
                                 pause_clear, pause_receive, pause_send, pfc_row, port_serialise)
 from emunet._core.rng cimport choose, draw, tie_before
-from emunet._core.schedule cimport turn_of
+from emunet._core.schedule cimport class_to_serve
 from emunet._core.types cimport (DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK, EV_PAUSE_RX,
                                  EV_PAUSE_TX, EV_RESUME_RX, EV_RESUME_TX, FAULT_PORT, FAULT_QUEUE,
                                  FAULT_ROUTE, FAULT_TIME, FOREVER, KIND_ARRIVAL, KIND_CONTROL,
                                  KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER, NIL, N_CLASS,
                                  ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_TABLE, Due, Group, LinkRx, Packet,
                                  Port, PortCold, Queue, QueueRow, Route, Sim, Slot, Switch, Thread,
-                                 check, highest_bit, prefetch, unlikely)
+                                 check, prefetch, unlikely)
 
 
 cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
@@ -207,9 +207,7 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
     cdef int32_t port = sw.port_start + local
     cdef Port* p = &sim.port[port]
     cdef int64_t start = p.next_start_ps
-    cdef uint32_t ready = p.nonempty & ~p.paused
-    cdef int32_t klass = (highest_bit(ready & sw.strict) if ready & sw.strict
-                          else turn_of(sim, sw, port, ready))
+    cdef int32_t klass = class_to_serve(sim, sw, port, p.nonempty & ~p.paused)
     cdef Queue* q = &sim.queue[port * N_CLASS + klass]
     cdef uint32_t index = q.head
     cdef Slot* slot = &sw.pool.slots[index]
@@ -221,7 +219,7 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
     q.head = slot.next
     if q.head == NIL:
         p.nonempty &= ~(1 << klass)
-        if sw.strict != 255:
+        if unlikely(sw.strict != 255):
             sim.deficit[port * N_CLASS + klass] = 0
     if q.bytes > p.kmin_bytes and packet_kind(packet) == DATA:
         mark_packet(sim, th, sw, local, packet, q.bytes, start)
@@ -231,7 +229,7 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
     p.busy_until_ps = start + ser
     p.tx_end_ps = start + ser
     p.tx_admit_ps = packet.time_ps
-    p.tx_bytes = charged_bytes(sw, packet.bytes)
+    p.tx_bytes = slot.bytes
     p.tx_in_port = packet.in_port
     p.tx_class = klass
     p.n_tx += 1
@@ -362,10 +360,10 @@ cdef inline void watermark_groups(Sim* sim, Thread* th, Switch* sw, Group* g,
 
 
 cdef inline void queue_join(
-    Sim* sim, Thread* th, Switch* sw, int32_t local, int klass, Packet* packet, int32_t in_port,
-    int64_t now_ps
+    Sim* sim, Thread* th, Switch* sw, int32_t local, int klass, Packet* packet, int64_t size,
+    int32_t in_port, int64_t now_ps
 ) noexcept nogil:
-    """Append an admitted packet to its egress queue; the port has been drained up to now."""
+    """Append an admitted packet that takes `size` bytes to its queue, on a drained port."""
     cdef int32_t port = sw.port_start + local
     cdef Port* p = &sim.port[port]
     cdef Queue* q = &sim.queue[port * N_CLASS + klass]
@@ -378,14 +376,15 @@ cdef inline void queue_join(
     slot.packet.time_ps = now_ps
     slot.packet.in_port = in_port
     slot.next = NIL
+    slot.bytes = size
     if (p.nonempty >> klass) & 1:
         sw.pool.slots[q.tail].next = index
     else:
         q.head = index
         p.nonempty |= 1 << klass
     q.tail = index
-    q.bytes += charged_bytes(sw, packet.bytes)
-    p.egress_bytes += charged_bytes(sw, packet.bytes)
+    q.bytes += size
+    p.egress_bytes += size
     if q.bytes > q.watermark_bytes:
         q.watermark_bytes = q.bytes
     if p.egress_bytes > p.watermark_bytes:
@@ -422,7 +421,7 @@ cdef inline void switch_arrive(Sim* sim, Thread* th, Switch* sw, int32_t local, 
         switch_drain(sim, th, sw, now_ps)
         log_packet(sim, th, now_ps, sw.node, local, EV_ARRIVE, packet, g.bytes)
     watermark_groups(sim, th, sw, g, now_ps)
-    queue_join(sim, th, sw, out, klass, packet, local, now_ps)
+    queue_join(sim, th, sw, out, klass, packet, size, local, now_ps)
 
 
 # -------------------------------------------------------------------- link control, timers, samples
@@ -643,7 +642,7 @@ cdef inline double held_byte_ps(Sim* sim, int32_t port, int64_t now_ps) noexcept
     for c in range(N_CLASS):
         slot = sim.queue[port * N_CLASS + c].head if (p.nonempty >> c) & 1 else NIL
         while slot != NIL:
-            total += (<double>charged_bytes(sw, sw.pool.slots[slot].packet.bytes)
+            total += (<double>sw.pool.slots[slot].bytes
                       * <double>(now_ps - sw.pool.slots[slot].packet.time_ps))
             slot = sw.pool.slots[slot].next
     return total

@@ -135,7 +135,7 @@ cdef struct Packet:          # 32 bytes
 cdef struct Slot:            # a packet in a queue
     Packet packet
     uint32_t next            # next in the queue or in the free list
-    uint32_t pad
+    uint32_t bytes           # what the packet takes of the buffer
 
 cdef struct Port:            # hot: two cache lines
     int64_t busy_until_ps    # end of the last frame started
