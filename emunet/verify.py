@@ -207,15 +207,19 @@ def stored_results(tables: Tables) -> ResultDigest:
 def conservation(totals: Mapping[str, int]) -> list[str]:
     """Laws that the totals of a run break.
 
-    Every packet that was sent has been delivered or dropped, is on a link, or waits in a queue.
+    Every packet that was sent has been delivered, dropped or lost, is on a link, or waits in a
+    queue.
     """
     sent = sum(totals[f"{kind}_packets"] for kind in ("data", "ack", "nack", "cnp"))
     found = sum(
-        totals[f"{place}_packets"] for place in ("delivered", "dropped", "in_flight", "queued")
+        totals[f"{place}_packets"]
+        for place in ("delivered", "dropped", "lost", "in_flight", "queued")
     )
     broken = []
     if sent != found:
-        broken.append(f"{sent} packets sent, but {found} delivered, dropped, in flight or queued")
+        broken.append(
+            f"{sent} packets sent, but {found} delivered, dropped, lost, in flight or queued"
+        )
     for part, whole in (
         ("dropped_lossless_packets", "dropped_packets"),
         ("retransmitted_packets", "data_packets"),
@@ -234,6 +238,7 @@ def _port_books(tables: Tables, totals: Mapping[str, int]) -> list[str]:
         "tx_packets": "packet_hops",
         "dropped_packets": "dropped_packets",
         "dropped_lossless_packets": "dropped_lossless_packets",
+        "lost_packets": "lost_packets",
         "marked_packets": "marked_packets",
         "pause_tx": "pause_frames",
         "resume_tx": "resume_frames",

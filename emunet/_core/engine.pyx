@@ -312,6 +312,8 @@ cdef class Engine(Fabric):
         cdef int64_t[::1] watermark = out["watermark_bytes"]
         cdef int64_t[:, ::1] queue = out["queue_watermark_bytes"], pg = out["pg_watermark_bytes"]
         cdef int64_t[:, ::1] headroom = out["headroom_watermark_bytes"]
+        cdef int64_t[::1] lost = out["lost_packets"], lost_bytes = out["lost_bytes"]
+        cdef int64_t[::1] lost_pauses = out["lost_pauses"]
         cdef double[::1] byte_ps = out["queue_byte_ps"]
         for i in range(n):
             cold = &sim.cold[i]
@@ -327,6 +329,10 @@ cdef class Engine(Fabric):
             pause_rx[i] = cold.n_pause_rx
             byte_ps[i] = sim.port[i].byte_ps
             paused_ps[i] = self._paused(i)
+            if sim.channel != NULL:
+                lost[i] = sim.channel[i].n_lost
+                lost_bytes[i] = sim.channel[i].n_lost_bytes
+                lost_pauses[i] = sim.channel[i].n_lost_pause
             if i >= first:
                 byte_ps[i] += held_byte_ps(sim, i, self.now_ps)
                 for c in range(N_CLASS):
@@ -380,7 +386,8 @@ cdef class Engine(Fabric):
                 ("data_packets", s.data), ("ack_packets", s.ack), ("nack_packets", s.nack),
                 ("cnp_packets", s.cnp), ("retransmitted_packets", s.retransmitted),
                 ("delivered_packets", s.delivered), ("dropped_packets", s.dropped),
-                ("dropped_lossless_packets", s.dropped_lossless), ("marked_packets", s.marked),
+                ("dropped_lossless_packets", s.dropped_lossless), ("lost_packets", s.lost),
+                ("marked_packets", s.marked),
                 ("out_of_order_packets", s.out_of_order), ("duplicate_packets", s.duplicate),
                 ("stale_packets", s.stale), ("timeouts", s.timeouts),
                 ("pause_frames", s.pause_frames), ("resume_frames", s.resume_frames),
@@ -392,10 +399,12 @@ cdef class Engine(Fabric):
                 "paused_ps": paused, "flows_submitted": self.n_submitted}
         injected = (out["data_packets"] + out["ack_packets"] + out["nack_packets"]
                     + out["cnp_packets"])
-        if injected != out["delivered_packets"] + out["dropped_packets"] + flight + queued:
+        gone = out["delivered_packets"] + out["dropped_packets"] + out["lost_packets"]
+        if injected != gone + flight + queued:
             raise EngineError(
                 f"broken audit: {injected} packets put in, {out['delivered_packets']} delivered, "
-                f"{out['dropped_packets']} dropped, {flight} in flight, {queued} queued")
+                f"{out['dropped_packets']} dropped, {out['lost_packets']} lost on links, "
+                f"{flight} in flight, {queued} queued")
         return out
 
     def unfinished(self):

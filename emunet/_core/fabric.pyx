@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
-from math import gcd
+from math import gcd, log1p
 
 import numpy as np
 
@@ -48,6 +48,7 @@ cdef class Fabric:
         self._load_scalars(log_events, event_filter)
         self._load_nodes()
         self._load_ports()
+        self._load_channels()
         self._load_policy()
         self._load_samples(sample_every_ps, sample_port_mask)
 
@@ -65,6 +66,7 @@ cdef class Fabric:
         free(self.queue_memory)
         free(self.group_memory)
         free(self.deficit_memory)
+        free(self.sim.channel)
         free(self.sim.tx)
         free(self.sim.rx)
         free(self.sim.switches)
@@ -118,6 +120,7 @@ cdef class Fabric:
         sim.key_mark = purpose_key(seed, 3)
         sim.key_entropy = purpose_key(seed, 4)
         sim.key_spray = purpose_key(seed, 5)
+        sim.key_loss = purpose_key(seed, 9)
         sim.log_on = log_events
         sim.log_kinds, sim.log_flow_lo, sim.log_flow_hi = (
             (0xFFFF, -1, FOREVER) if event_filter is None else event_filter)
@@ -249,6 +252,22 @@ cdef class Fabric:
             if i < first:
                 sim.host_port[i].departure_ps = FOREVER
             sim.rx[i].head_ps = sim.rx[sim.n_port + i].head_ps = FOREVER
+
+    def _load_channels(self):
+        """Links that lose frames, if there are any."""
+        cdef int32_t i
+        cdef Channel* ch
+        plan = self.plan
+        if not np.any(plan.port_loss_end_ps):
+            return
+        self.sim.channel = <Channel*>_array(self.sim.n_port, sizeof(Channel))
+        for i in range(self.sim.n_port):
+            ch = &self.sim.channel[i]
+            ch.start_ps = plan.port_loss_start_ps[i]
+            ch.end_ps = plan.port_loss_end_ps[i]
+            ch.loss_good, ch.loss_bad = plan.port_loss[i]
+            ch.to_bad, ch.to_good = plan.port_loss_change[i]
+            ch.bit_log = log1p(-plan.port_bit_error[i])
 
     def _load_policy(self):
         cdef Sim* sim = &self.sim

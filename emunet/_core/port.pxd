@@ -1,8 +1,8 @@
-"""What switch ports and host ports share: serialisation, pause frames, the event log."""
+"""What switch ports and host ports share: serialisation, pauses received, the event log."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
 
-from emunet._core.memory cimport link_push, rows_add
+from emunet._core.memory cimport rows_add
 from emunet._core.types cimport (FOREVER, PAUSE, PAUSE_BYTES, SLOT_BYTES, EventRow, Packet, PfcRow,
                                  Port, PortCold, Sim, Thread)
 
@@ -104,33 +104,6 @@ cdef inline void pfc_row(Thread* th, int64_t time_ps, int32_t port, uint8_t klas
     row.klass = klass
     row.on = on
     row.pad = 0
-
-
-cdef inline void pause_send(Sim* sim, Thread* th, int32_t port, uint8_t klass, bint on,
-                            int64_t now_ps) noexcept nogil:
-    """Put XOFF or XON on a port drained up to now: after the frame being sent, before all data."""
-    cdef Port* p = &sim.port[port]
-    cdef PortCold* cold = &sim.cold[port]
-    cdef Packet frame
-    cdef int64_t start = now_ps if now_ps > p.busy_until_ps else p.busy_until_ps
-    p.busy_until_ps = start + port_serialise(p, start, PAUSE_BYTES)
-    if p.next_start_ps != FOREVER and p.next_start_ps < p.busy_until_ps:
-        p.next_start_ps = p.busy_until_ps
-    frame.conn = on
-    frame.dst_bits = packet_bits(0, PAUSE, klass, 0)
-    frame.psn_flags = 0
-    frame.stamp_ns = 0
-    frame.key = 0
-    frame.aux = 0
-    frame.bytes = PAUSE_BYTES
-    frame.in_port = 0
-    link_push(sim, th, sim.n_port + port, &frame, p.busy_until_ps + cold.pause_flight_ps)
-    if on:
-        cold.n_pause_tx += 1
-        th.totals.pause_frames += 1
-    else:
-        cold.n_resume_tx += 1
-        th.totals.resume_frames += 1
 
 
 cdef inline bint pause_receive(Sim* sim, int32_t port, uint8_t klass, bint on,

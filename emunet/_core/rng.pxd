@@ -22,6 +22,11 @@ cdef inline uint64_t draw(uint64_t key, uint64_t a, uint64_t b) noexcept nogil:
     return mix64(mix64(key ^ a) + b * GOLDEN)
 
 
+cdef inline double draw_unit(uint64_t key, uint64_t a, uint64_t b) noexcept nogil:
+    """A number in [0, 1): 53 bits times 2^-53."""
+    return <double>(draw(key, a, b) >> 11) * 1.1102230246251565e-16
+
+
 cdef inline bint tie_before(Sim* sim, int64_t node, int64_t time_ps, int64_t a,
                             int64_t b) noexcept nogil:
     """Whether port a of a node goes before its port b at one instant."""

@@ -27,8 +27,10 @@ FLOW_ROW = np.dtype([
 ])
 
 (EVENT_ARRIVE, EVENT_DEPART, EVENT_DROP, EVENT_MARK, EVENT_PAUSE_TX, EVENT_RESUME_TX,
- EVENT_PAUSE_RX, EVENT_RESUME_RX) = range(8)
-EVENT_KINDS = ("arrive", "depart", "drop", "mark", "pause_tx", "resume_tx", "pause_rx", "resume_rx")
+ EVENT_PAUSE_RX, EVENT_RESUME_RX, EVENT_LOST) = range(9)
+EVENT_KINDS = (
+    "arrive", "depart", "drop", "mark", "pause_tx", "resume_tx", "pause_rx", "resume_rx", "lost",
+)
 """`kind` of a packet event.
 
 - arrive: a packet has reached the node (in-port; occupancy: `pg_bytes` after admission, 0 at a
@@ -40,6 +42,7 @@ EVENT_KINDS = ("arrive", "depart", "drop", "mark", "pause_tx", "resume_tx", "pau
   `pg_bytes` after the packet that caused it has been charged or released)
 - pause_rx, resume_rx: XOFF arrived; class released by XON or expiry (port; occupancy 0; resume_rx
   only if the class was paused)
+- lost: a packet that has departed will not arrive (out-port; occupancy 0)
 """
 
 PACKET_DATA, PACKET_ACK, PACKET_NACK, PACKET_CNP, PACKET_PAUSE = range(5)
@@ -109,6 +112,9 @@ PORT_COUNTERS = {
     "dropped_packets": "packets that arrived here and were dropped",
     "dropped_bytes": "frame bytes of those",
     "dropped_lossless_packets": "of those, in a lossless class (must be 0 with enough headroom)",
+    "lost_packets": "packets lost on the outgoing link",
+    "lost_bytes": "frame bytes of those",
+    "lost_pauses": "XOFF and XON frames lost on the outgoing link",
     "pause_tx": "XOFF frames sent, refreshes included",
     "resume_tx": "XON frames sent",
     "pause_rx": "XOFF frames received",
@@ -140,6 +146,7 @@ TOTALS = {
     "delivered_packets": "packets of all kinds that reached their host",
     "dropped_packets": "packets dropped in switches",
     "dropped_lossless_packets": "of those, in a lossless class",
+    "lost_packets": "packets lost on links",
     "marked_packets": "marks set by switches",
     "out_of_order_packets": "data packets ahead of the expected PSN at receivers",
     "duplicate_packets": "data packets already received",

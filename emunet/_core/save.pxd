@@ -9,8 +9,8 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 from emunet._core.memory cimport rows_add
-from emunet._core.types cimport (N_CLASS, Group, Heap, Host, HostPort, LinkRx, LinkTx, Packet,
-                                 Pool, Port, PortCold, Queue, RecvHalf, SendHalf, Sim, Slot,
+from emunet._core.types cimport (N_CLASS, Channel, Group, Heap, Host, HostPort, LinkRx, LinkTx,
+                                 Packet, Pool, Port, PortCold, Queue, RecvHalf, SendHalf, Sim, Slot,
                                  Switch, Table, Thread, Timer, Totals, UnfinishedRow)
 
 
@@ -133,6 +133,8 @@ cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
     exchange(s, sim.cold, sim.n_port * sizeof(PortCold))
     exchange(s, sim.queue + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(Queue))
     exchange(s, sim.group + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(Group))
+    if sim.channel != NULL:
+        exchange(s, sim.channel, sim.n_port * sizeof(Channel))
     if sim.deficit != NULL:
         exchange(s, sim.deficit + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(int64_t))
     exchange(s, sim.due_ps, sim.n_node * sizeof(int64_t))

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
+from emunet._core.channel cimport packet_lost
 from emunet._core.congestion cimport policy_call
 from emunet._core.connection cimport (TIMER_CC, TIMER_RTO, TIMER_START, bit_clear, bit_first,
                                       bit_get, bit_set, connection_timer, inflight, may_send,
@@ -29,7 +30,8 @@ cdef inline void host_emit(Sim* sim, Thread* th, Host* h, int32_t port, Packet* 
     p.busy_until_ps = start_ps + port_serialise(p, start_ps, packet.bytes)
     p.n_tx += 1
     p.n_tx_bytes += packet.bytes
-    link_push(sim, th, port, packet, p.busy_until_ps + p.flight_ps)
+    if not (unlikely(sim.channel != NULL) and packet_lost(sim, th, port, packet, start_ps)):
+        link_push(sim, th, port, packet, p.busy_until_ps + p.flight_ps)
 
 
 cdef inline void rto_arm(Sim* sim, Thread* th, Host* h, SendHalf* q, int64_t now_ps) noexcept nogil:

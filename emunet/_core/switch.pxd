@@ -10,11 +10,12 @@ from libc.stdlib cimport realloc
 
 from emunet._core.buffer cimport (ADMIT, ADMIT_XOFF, HEADROOM_XOFF, REJECT, admission_test,
                                   charged_bytes, group_charge, group_release)
+from emunet._core.channel cimport packet_lost, pause_send
 from emunet._core.memory cimport (heap_pop, heap_push, heap_time, link_pop, link_push, pool_give,
                                   pool_take, rows_add)
 from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_dst, packet_kind,
-                                pause_clear, pause_receive, pause_send, pfc_row, port_serialise)
-from emunet._core.rng cimport choose, draw, tie_before
+                                pause_clear, pause_receive, pfc_row, port_serialise)
+from emunet._core.rng cimport choose, draw_unit, tie_before
 from emunet._core.schedule cimport class_to_serve
 from emunet._core.types cimport (DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK, EV_PAUSE_RX,
                                  EV_PAUSE_TX, EV_RESUME_RX, EV_RESUME_TX, FAULT_PORT, FAULT_QUEUE,
@@ -189,9 +190,7 @@ cdef inline void mark_packet(
     cdef PortCold* cold = &sim.cold[port]
     cdef double u
     if queue_bytes <= cold.kmax_bytes:
-        # 53 bits times 2^-53: uniform in [0, 1)
-        u = (<double>(draw(sim.key_mark, <uint64_t>port, <uint64_t>cold.n_mark_draw) >> 11)
-             * 1.1102230246251565e-16)
+        u = draw_unit(sim.key_mark, <uint64_t>port, <uint64_t>cold.n_mark_draw)
         cold.n_mark_draw += 1
         if not u < cold.mark_slope * <double>(queue_bytes - p.kmin_bytes):
             return
@@ -235,7 +234,8 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
     p.n_tx += 1
     p.n_tx_bytes += packet.bytes
     p.next_start_ps = p.busy_until_ps if p.nonempty & ~p.paused else FOREVER
-    link_push(sim, th, port, packet, p.busy_until_ps + p.flight_ps)
+    if not (unlikely(sim.channel != NULL) and packet_lost(sim, th, port, packet, start)):
+        link_push(sim, th, port, packet, p.busy_until_ps + p.flight_ps)
     pool_give(&sw.pool, index)
 
 

@@ -66,6 +66,7 @@ cdef enum:                   # event kinds of a log row, as in rows.py
     EV_RESUME_TX = 5
     EV_PAUSE_RX = 6
     EV_RESUME_RX = 7
+    EV_LOST = 8
 
 cdef enum:                   # order of events of one instant at one node
     KIND_CONTROL = 0
@@ -180,6 +181,20 @@ cdef struct PortCold:
     double rate_bps
     int64_t paused_since_ps[N_CLASS]
     int64_t pause_until_ps[N_CLASS]
+
+cdef struct Channel:         # what becomes of frames on a link
+    int64_t start_ps         # frames that start before are safe, as those from end_ps on
+    int64_t end_ps           # 0: no frame is lost
+    double loss_good         # probability of each state
+    double loss_bad
+    double to_bad            # probability of a change after a frame
+    double to_good
+    double bit_log           # log(1 - bit error rate)
+    int64_t bad
+    int64_t n_draw
+    int64_t n_lost           # packets
+    int64_t n_lost_bytes
+    int64_t n_lost_pause     # pause frames
 
 cdef struct Queue:           # one class of one egress port
     int64_t bytes
@@ -479,6 +494,7 @@ cdef struct Totals:
     int64_t delivered
     int64_t dropped
     int64_t dropped_lossless
+    int64_t lost
     int64_t marked
     int64_t out_of_order
     int64_t duplicate
@@ -523,6 +539,7 @@ cdef struct Sim:
     Queue* queue             # [n_port, N_CLASS]
     Group* group             # [n_port, N_CLASS]
     int64_t* deficit         # [n_port, N_CLASS]: DWRR, link bytes; NULL: no class takes turns
+    Channel* channel         # [n_port], of outgoing links; NULL: none loses frames
     LinkTx* tx               # [2 * n_port]: packets, then link control; by sending port
     LinkRx* rx               # [2 * n_port]: by receiving port
     Switch* switches
@@ -565,6 +582,7 @@ cdef struct Sim:
     uint64_t key_mark
     uint64_t key_entropy
     uint64_t key_spray
+    uint64_t key_loss
     # congestion policy
     Hook hook[N_HOOK]
     void* cc_params

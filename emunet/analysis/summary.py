@@ -23,6 +23,7 @@ _PACKETS = {
     "cnp": "cnp_packets",
     "dropped": "dropped_packets",
     "dropped_lossless": "dropped_lossless_packets",
+    "lost": "lost_packets",
     "marked": "marked_packets",
     "retransmitted": "retransmitted_packets",
     "out_of_order": "out_of_order_packets",

@@ -29,16 +29,20 @@ def show(topology: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
     from emunet.cli.output import print_json, print_tree
     from emunet.cli.specs import topology_of
+    from emunet.errors import Problems
     from emunet.plan.compile import farthest, path_model, settings_of
     from emunet.scenario import load_scenario, parse_scenario
     from emunet.topology import build, describe
+    from emunet.topology.changes import changed
 
     if Path(topology).suffix in (".yaml", ".yml"):
         scenario = load_scenario(topology, overrides)
     else:
         text = json.dumps({"topology": topology_of(topology)})
         scenario = parse_scenario(text, overrides, name="topology")
-    fabric = build(scenario.topology, scenario.base_dir)
+    problems = Problems(scenario.locate)
+    fabric = changed(build(scenario.topology, scenario.base_dir), scenario.links, problems)
+    problems.check()
     paths = path_model(fabric, settings_of(scenario))
     facts, far = describe(fabric, paths), farthest(fabric, paths)
     if far is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,6 +22,7 @@ from emunet.plan.fabric import (
     lookahead,
     pools,
 )
+from emunet.plan.losses import loss_arrays
 from emunet.plan.routes import routes
 from emunet.plan.switches import (
     ECN_AUTO,
@@ -31,6 +32,7 @@ from emunet.plan.switches import (
     SwitchSettings,
     Threshold,
 )
+from emunet.topology.changes import changed
 from emunet.topology.core import Topology
 from emunet.topology.frames import PS_PER_S_BIT, serialisation_ps
 from emunet.units import format_time
@@ -77,6 +79,7 @@ def compile_topology(
     congestion: Any = None,
     scenario: Any = None,
     locate: Callable[[str], str] | None = None,
+    links: Sequence[Any] = (),
     **knobs: Any,
 ) -> Compiled:
     """Plan of a topology and settings.
@@ -92,6 +95,8 @@ def compile_topology(
         Kept in the result.
     locate : callable, optional
         Gives ``FILE:LINE:COLUMN`` of a path of the scenario.
+    links : sequence of LinkChange
+        Changes of single links.
     **knobs
         Fields of `Settings` to change.
 
@@ -101,7 +106,9 @@ def compile_topology(
         Unreachable hosts, a buffer too small for its parts, a lookahead below 1 ns.
     """
     settings = replace(settings or Settings(), **knobs)
-    problems, warnings = Problems(locate), list(topology.warnings)
+    problems = Problems(locate)
+    topology = changed(topology, links, problems)
+    warnings = list(topology.warnings)
     _check_settings(topology, settings, problems)
     problems.check()
     routing = routes(topology)
@@ -119,6 +126,7 @@ def compile_topology(
         **latency_arrays(topology, settings),
         **ecn_arrays(topology, settings),
         **buffers.arrays,
+        **loss_arrays(topology, links),
         "cc_params": np.frombuffer(params, np.uint8),
     }
     scalars = _scalars(topology, settings, arrays, ahead.lookahead_ps, name)
@@ -220,6 +228,8 @@ def _check_timeout(
 
 def _delay_path(topology: Topology, port: int) -> str:
     """Where the scenario says how long a cable is."""
+    if int(topology.port_cable[port]) in topology.cable_paths:
+        return topology.cable_paths[int(topology.port_cable[port])]
     if topology.kind == "explicit":
         return f"$.topology.links[{topology.port_cable[port]}].delay"
     return "$.topology.path" if topology.source else "$.topology.delay"
@@ -333,6 +343,7 @@ def compile_scenario(scenario: Any, base_dir: str | Path = ".") -> Compiled:
         congestion=congestion,
         scenario=scenario,
         locate=getattr(scenario, "locate", None),
+        links=scenario.links,
     )
 
 

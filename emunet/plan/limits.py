@@ -76,7 +76,8 @@ class Estimate:
     active_flows : int
         Most flows at once.
     exact : bool
-        `packet_hops` is the truth for a run without loss and pauses: every message was looked at,
+        `packet_hops` is the truth for a run without loss and pauses: no link loses frames, every
+        message was looked at,
         none is cut by the end, and no policy asks for congestion notifications.
     whole : bool
         Every message was looked at.
@@ -149,6 +150,9 @@ def estimate(compiled: Compiled, stream: Any) -> Estimate:
     span_ps = span_ps if until_ps is None else min(span_ps, until_ps)
     notes: list[str] = []
     events = _events(compiled, load, notes)
+    lossless = not compiled.plan.arrays["port_loss_end_ps"].any()
+    if not lossless:
+        notes.append("packet-hops: without what is sent again after losses on links")
     return Estimate(
         packet_hops=hops,
         memory_bytes=_memory(compiled, load, active, messages, events, notes),
@@ -160,7 +164,7 @@ def estimate(compiled: Compiled, stream: Any) -> Estimate:
         messages=messages,
         span_ps=span_ps,
         active_flows=active,
-        exact=load.scale == 1 and not load.cut and not _may_notify(compiled),
+        exact=load.scale == 1 and not load.cut and not _may_notify(compiled) and lossless,
         whole=load.scale == 1,
         events=events,
         notes=notes,

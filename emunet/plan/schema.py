@@ -111,6 +111,17 @@ ARRAYS: tuple[ArraySpec, ...] = (
               "marking probability at kmax"),
     ArraySpec("port_headroom_bytes", "int64", ("n_port",), "bytes",
               "headroom of each lossless group of the in-port"),
+    # what the link out of a port loses
+    ArraySpec("port_loss_start_ps", "int64", ("n_port",), "ps",
+              "frames that start before are safe"),
+    ArraySpec("port_loss_end_ps", "int64", ("n_port",), "ps",
+              "frames that start then or later are safe; 0: all are"),
+    ArraySpec("port_loss", "float64", ("n_port", 2), "",
+              "probability that a frame is lost in the good state, in the bad one"),
+    ArraySpec("port_loss_change", "float64", ("n_port", 2), "",
+              "probability that the state changes after a frame: from good, from bad"),
+    ArraySpec("port_bit_error", "float64", ("n_port",), "",
+              "probability of each bit of a frame to be wrong, which loses it"),
     # switches, indexed by node - n_host
     ArraySpec("switch_buffer_bytes", "int64", ("n_switch",), "bytes",
               "whole packet buffer"),

@@ -113,6 +113,7 @@ def _print_packets(s: Summary, console: Console) -> None:
     right = [
         ("dropped", count_text(packets["dropped"])),
         ("of these lossless", count_text(packets["dropped_lossless"])),
+        ("lost on links", count_text(packets["lost"])),
         ("marked", count_text(packets["marked"])),
         ("retransmitted", count_text(packets["retransmitted"])),
         ("timeouts", count_text(s["flows"]["timeouts"])),

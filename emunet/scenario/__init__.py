@@ -4,6 +4,7 @@ Every error names its path, value, what is allowed and the fix.
 """
 
 from emunet.scenario.fabric import Nic, Transport
+from emunet.scenario.links import LinkChange
 from emunet.scenario.loader import load_scenario, parse_scenario
 from emunet.scenario.record import Packets, Queues, Record
 from emunet.scenario.scenario import Scenario
@@ -31,6 +32,7 @@ __all__ = [
     "LeafSpine",
     "Limit",
     "Link",
+    "LinkChange",
     "Nic",
     "Packets",
     "Permutation",

@@ -27,6 +27,7 @@ from emunet.scenario.fields import (
     about,
     refuse,
 )
+from emunet.scenario.links import LinkChange, read_links
 from emunet.scenario.record import Record
 from emunet.scenario.switch import Switch, SwitchGroup, relations, resolve
 from emunet.scenario.topology import Topology
@@ -92,6 +93,11 @@ class Scenario(Model):
         tuple[SwitchGroup, ...],
         BeforeValidator(_groups),
         about("switches that differ from `switch`: a list of {where: spine*, buffer: 64MB, ...}"),
+    ] = ()
+    links: Annotated[
+        tuple[LinkChange, ...],
+        BeforeValidator(read_links),
+        about("links that differ: a list of {from: leaf0, to: spine*, rate: 100Gbps, ...}"),
     ] = ()
     nic: Annotated[Nic, _part(Nic), about("the NICs")] = Nic()
     transport: Annotated[
@@ -220,6 +226,8 @@ class Scenario(Model):
         # Of switches only what was said: the rest may come from the catalogue or from `switch`.
         if self.switch.model is not None:
             data["switch"] = _said(self.switch)
+        if self.links:
+            data["links"] = [_said(link) for link in self.links]
         if self.switches:
             data["switches"] = [_said(group) for group in self.switches]
         return data

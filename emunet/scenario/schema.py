@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from emunet.scenario.base import Model
 from emunet.scenario.fabric import Nic, Transport
 from emunet.scenario.fields import Leaf
+from emunet.scenario.links import LinkChange
 from emunet.scenario.record import Packets, Queues, Record
 from emunet.scenario.scenario import Scenario
 from emunet.scenario.switch import Ecn, Limit, Switch, SwitchGroup, TrafficClass
@@ -70,6 +71,7 @@ def sections() -> list[tuple[str, type[Model]]]:
         ("switch.classes.N", TrafficClass),
         ("switch.classes.N.ingress, egress", Limit),
         ("switches[]", SwitchGroup),
+        ("links[]", LinkChange),
         ("nic", Nic),
         ("transport", Transport),
     ]

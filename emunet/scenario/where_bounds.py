@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
+from emunet._core.rows import EVENT_KINDS
 from emunet.scenario.where import _literal, _parse
 
 MOST_FLOW = (1 << 63) - 1
-ALL_KINDS = 0xFF
+ALL_KINDS = (1 << len(EVENT_KINDS)) - 1
 
 
 class Bounds(NamedTuple):

@@ -34,7 +34,7 @@ class Blocks:
         Local index and number of the up ports.
     groups : tuple of int32[n_host]
         Nested partitions of the hosts, finest first. Two hosts whose finest common partition is
-        number ``i`` have, over all such pairs, paths of the same links.
+        number ``i`` have, over all such pairs, paths of the same links. Empty: not known.
     """
 
     host_lo: np.ndarray
@@ -81,6 +81,8 @@ class Topology:
         File it was read from; empty otherwise.
     warnings : tuple of str
         What the reader of the file had to say.
+    cable_paths : dict of int to str
+        Where the scenario gives the delay of single cables.
     """
 
     kind: str
@@ -102,6 +104,12 @@ class Topology:
     blocks: Blocks | None = None
     source: str = ""
     warnings: tuple[str, ...] = field(default=())
+    cable_paths: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether the groups of `blocks` tell which links are between two hosts."""
+        return self.blocks is not None and len(self.blocks.groups) > 0
 
     @property
     def n_node(self) -> int:

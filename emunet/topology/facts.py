@@ -50,8 +50,9 @@ def describe(topology: Topology, paths: PathModel | None = None) -> dict[str, An
 
 
 def _n_rack(topology: Topology) -> int:
-    if topology.blocks is not None:
-        return len(np.unique(topology.blocks.groups[0]))
+    blocks = topology.blocks
+    if blocks is not None and topology.uniform:
+        return len(np.unique(blocks.groups[0]))
     return len(topology.hop_graph.anchor)
 
 
@@ -133,7 +134,7 @@ def _path_facts(topology: Topology, paths: PathModel) -> dict[str, Any]:
 def _pairs(topology: Topology) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
     """Pairs of hosts with how many pairs each stands for."""
     n = topology.n_host
-    if topology.blocks is not None:
+    if topology.uniform:
         return (*_level_pairs(topology), False)
     if n * (n - 1) <= MOST_PAIRS:
         src, dst = np.divmod(np.arange(n * n), n)

@@ -37,7 +37,7 @@ class PathModel:
         self.topology = topology
         self.frames = frames
         fixed_ps = topology.port_delay_ps + port_rx_latency_ps[topology.port_peer]
-        finder = GraphWays if topology.blocks is None else BlockWays
+        finder = BlockWays if topology.uniform else GraphWays
         self._finder: BlockWays | GraphWays = finder(topology, fixed_ps, frames)
 
     def hops(self, src: ArrayLike, dst: ArrayLike) -> np.ndarray:

@@ -7,7 +7,7 @@ from emunet.plan.schema import TIES_PORT
 MASK64 = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
-TIE, ECMP, MARK, ENTROPY, SPRAY = range(1, 6)
+TIE, ECMP, MARK, ENTROPY, SPRAY, LOSS = 1, 2, 3, 4, 5, 9
 """Purposes."""
 
 
@@ -26,7 +26,8 @@ class Draws:
 
     def __init__(self, seed: int, ties: int) -> None:
         self.by_port = ties == TIES_PORT
-        self.purpose_key = {p: mix64(seed + p * GOLDEN) for p in (TIE, ECMP, MARK, ENTROPY, SPRAY)}
+        purposes = (TIE, ECMP, MARK, ENTROPY, SPRAY, LOSS)
+        self.purpose_key = {p: mix64(seed + p * GOLDEN) for p in purposes}
 
     def draw(self, purpose: int, a: int, b: int) -> int:
         """64 bits for the pair (a, b)."""
@@ -52,3 +53,7 @@ class Draws:
     def mark_unit(self, port: int, count: int) -> float:
         """A number in [0, 1) for the marking draw number `count` of a global port."""
         return (self.draw(MARK, port, count) >> 11) * 2.0**-53
+
+    def loss_unit(self, port: int, count: int) -> float:
+        """A number in [0, 1) for draw number `count` of the link that leaves a global port."""
+        return (self.draw(LOSS, port, count) >> 11) * 2.0**-53

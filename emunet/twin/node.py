@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emunet._core.rows import EVENT_DEPART, EVENT_PAUSE_RX, EVENT_RESUME_RX
+from emunet._core.rows import EVENT_DEPART, EVENT_LOST, EVENT_PAUSE_RX, EVENT_RESUME_RX
 from emunet.plan.schema import ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_NONE, Plan
 from emunet.twin.agenda import (
     ARRIVAL,
@@ -15,6 +15,7 @@ from emunet.twin.agenda import (
     Event,
     Key,
 )
+from emunet.twin.channel import Channel
 from emunet.twin.congestion import Congestion
 from emunet.twin.draws import Draws
 from emunet.twin.port import PAUSE_BYTES, Packet, Port
@@ -33,6 +34,7 @@ class World:
         self.draws = Draws(plan.seed, plan.ties)
         self.records = records
         self.congestion = Congestion(plan)
+        self.channels = [Channel(plan, port, self.draws) for port in range(plan.n_port)]
         self.ports: list[Port] = []
         # last time at which a packet arrived or departed, or a timer of a connection fired
         self.moved_ps = 0
@@ -92,19 +94,29 @@ class Node:
         world = self.world
         end_ps = port.occupy(now, packet.bytes)
         peer = world.ports[port.peer]
-        self._post(ARRIVAL, end_ps + port.delay_ps + peer.rx_latency_ps, peer, (WORK, packet))
         port.count["tx_packets"] += 1
         port.count["tx_bytes"] += packet.bytes
         totals = world.records.totals
         totals["packet_hops"] += 1
-        totals["in_flight_packets"] += 1
         world.records.packet_event(now, self.node, port.local, EVENT_DEPART, packet, occupancy)
+        if world.channels[port.index].loses(packet.bytes, now):
+            port.count["lost_packets"] += 1
+            port.count["lost_bytes"] += packet.bytes
+            totals["lost_packets"] += 1
+            world.records.packet_event(now, self.node, port.local, EVENT_LOST, packet, 0)
+        else:
+            totals["in_flight_packets"] += 1
+            self._post(ARRIVAL, end_ps + port.delay_ps + peer.rx_latency_ps, peer, (WORK, packet))
         world.moved_ps = now
         return end_ps
 
     def transmit_pause(self, port: Port, klass: int, on: bool, now: int) -> None:
         """Send XOFF or XON as soon as the frame in transmission has left."""
+        start_ps = max(now, port.busy_until_ps)
         end_ps = port.occupy(now, PAUSE_BYTES)
+        if self.world.channels[port.index].loses(PAUSE_BYTES, start_ps):
+            port.count["lost_pauses"] += 1
+            return
         peer = self.world.ports[port.peer]
         self._post(
             LINK_CONTROL,

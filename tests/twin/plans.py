@@ -52,6 +52,7 @@ FABRIC: dict[str, Any] = {
     "cell_bytes": 1,
     "by_class": {},
     "headroom_pool_bytes": NO_LIMIT,
+    "losses": {},
     "headroom_bytes": 400_000,
     "lossless_classes": (3,),
     "xon_offset_bytes": 3000,
@@ -60,7 +61,8 @@ FABRIC: dict[str, Any] = {
     "pmax": 0.0,
 }
 """What all switches, NICs and ports have alike; `by_class` are arrays of the Plan, eight values
-each, instead of what `alpha` and `lossless_classes` give."""
+each, instead of what `alpha` and `lossless_classes` give; `losses` are arrays of ports, repeated as
+often as it takes."""
 
 
 class Cable(NamedTuple):
@@ -161,6 +163,12 @@ def _ports(n_host: int, n_node: int, cables: list[Cable], fabric: dict[str, Any]
         "port_ecn_kmax_bytes": np.full(n_port, fabric["kmax_bytes"]),
         "port_ecn_pmax": np.full(n_port, fabric["pmax"]),
         "port_headroom_bytes": np.where(is_host, 0, fabric["headroom_bytes"]),
+        "port_loss_start_ps": np.zeros(n_port),
+        "port_loss_end_ps": np.zeros(n_port),
+        "port_loss": np.zeros((n_port, 2)),
+        "port_loss_change": np.zeros((n_port, 2)),
+        "port_bit_error": np.zeros(n_port),
+        **{k: np.resize(v, (n_port, *np.shape(v)[1:])) for k, v in fabric["losses"].items()},
     }
 
 

@@ -75,7 +75,7 @@ def random_case(case_seed: int, **changes: Any) -> Case:
         cables,
         blocks,
         _policy(rng),
-        **{**_settings(rng), **_buffers(case_seed), **changes},
+        **{**_settings(rng), **_buffers(case_seed), **_losses(case_seed), **changes},
     )
     mask = np.array([rng.random() < 0.7 for _ in range(plan.n_port)], np.uint8)
     options = {"sample_every_ps": rng.choice([0, 333_333, 2 * US]), "sample_port_mask": mask}
@@ -209,6 +209,23 @@ def _buffers(case_seed: int) -> dict[str, Any]:
             "switch_queue_alpha": alpha(),
             "switch_quantum_bytes": [rng.choice([0, 700, 5_000, 12_000]) for _ in range(8)],
         },
+    }
+
+
+def _losses(case_seed: int) -> dict[str, Any]:
+    """In one of three cases links that lose frames, by themselves, in bursts, for a time."""
+    rng = random.Random(f"emunet twin losses {case_seed}")
+    if case_seed % 3:
+        return {}
+    n = 5
+    return {
+        "losses": {
+            "port_loss_start_ps": [rng.choice([0, 0, 20 * US]) for _ in range(n)],
+            "port_loss_end_ps": [rng.choice([0, 60 * US, NO_LIMIT]) for _ in range(n)],
+            "port_loss": [[rng.choice([0.0, 0.02]), rng.choice([0.5, 1.0])] for _ in range(n)],
+            "port_loss_change": [[rng.choice([0.0, 0.05]), 0.4] for _ in range(n)],
+            "port_bit_error": [rng.choice([0.0, 1e-6]) for _ in range(n)],
+        }
     }
 
 

@@ -21,6 +21,7 @@ MUST_HAPPEN = (
     "retransmitted_packets",
     "dropped_packets",
     "dropped_lossless_packets",
+    "lost_packets",
     "marked_packets",
     "out_of_order_packets",
     "duplicate_packets",
@@ -65,10 +66,11 @@ def test_books_balance(outcomes: dict[int, Outcome], seed: int) -> None:
     t, ports = o.totals, o.ports
     born = sum(t[f"{kind}_packets"] for kind in ("data", "ack", "nack", "cnp"))
     assert born == sum(
-        t[f"{where}_packets"] for where in ("delivered", "dropped", "in_flight", "queued")
+        t[f"{where}_packets"] for where in ("delivered", "dropped", "lost", "in_flight", "queued")
     )
     assert t["packet_hops"] == ports["tx_packets"].sum()
     assert t["dropped_packets"] == ports["dropped_packets"].sum()
+    assert t["lost_packets"] == ports["lost_packets"].sum()
     assert t["marked_packets"] == ports["marked_packets"].sum()
     assert t["pause_frames"] == ports["pause_tx"].sum()
     assert t["paused_ps"] == ports["paused_ps"].sum()
