@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 
 import click
 
@@ -53,15 +52,3 @@ def emunet() -> None:
     policy that failed while running; 4 flows left unfinished; 5 comparison failed; 130 interrupted
     (Ctrl-C or SIGTERM), partial results kept.
     """
-
-
-def main(args: Sequence[str] | None = None) -> None:
-    """Entry point: runs the command and exits with its code."""
-    from emunet.interrupt import AT_ONCE
-
-    AT_ONCE.install()
-    from emunet.cli.failures import call
-
-    code = call(emunet, args)
-    AT_ONCE.ignore()
-    raise SystemExit(code)

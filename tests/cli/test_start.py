@@ -61,8 +61,20 @@ def test_the_module_is_the_command() -> None:
     assert done.stdout.startswith("emunet ")
 
 
+def test_signals_are_handled_before_anything_else_is_imported() -> None:
+    """Claim: the entry point is light: before it handles signals, it imports of emunet the handler
+    alone, and no library."""
+    code = (
+        "import sys, emunet.__main__; "
+        "print(sorted(m for m in sys.modules if m.split('.')[0] in ('emunet', 'click')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['emunet', 'emunet.__main__', 'emunet.interrupt']"
+
+
 STRIKE = """
 import builtins, os, signal, sys
+from importlib.metadata import entry_points
 module, number, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 signal.signal(signal.SIGINT, signal.default_int_handler)
 real = builtins.__import__
@@ -71,11 +83,11 @@ def importing(name, *args, **named):
         for _ in range(times):
             os.kill(os.getpid(), number)
     return real(name, *args, **named)
-from emunet.cli import main
 builtins.__import__ = importing
-main(sys.argv[4:])
+(command,) = entry_points(group="console_scripts", name="emunet")
+command.load()(sys.argv[4:])
 """
-"""Runs the command line and strikes whenever a module is imported."""
+"""Runs the command as it is installed, and strikes whenever a module is imported."""
 
 
 def struck(module: str, number: int, *args: object) -> subprocess.CompletedProcess[str]:
@@ -92,7 +104,15 @@ def struck(module: str, number: int, *args: object) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    "module", ["emunet.cli.failures", "emunet.cli.execute", "numpy", "h5py", "emunet.trace.writer"]
+    "module",
+    [
+        "click",
+        "emunet.cli.failures",
+        "emunet.cli.execute",
+        "numpy",
+        "h5py",
+        "emunet.trace.writer",
+    ],
 )
 def test_ctrl_c_during_imports_is_code_130(
     permutation: Path, tmp_path: Path, module: str, number: int
