@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -260,7 +261,7 @@ class _Loop:
         self.totals: dict[str, int] = {}
         self.cpu_s = self.wall_s = 0.0
         self.now_ps = 0
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(self._abandon)
         self._windows = FIRST_TURN_WINDOWS
         self._expected_hops = 0
         self._cut = False
@@ -327,7 +328,8 @@ class _Loop:
         """Run up to `horizon_ps`, turn by turn; the reason why it stopped."""
         while True:
             began = time.perf_counter()
-            status = engine.run(horizon_ps, self._windows)
+            with nullcontext() if self.twin else self._interrupts.away():
+                status = engine.run(horizon_ps, self._windows)
             self.recorder.append_rows(engine.drain())
             self.progress.update(self._status(engine))
             if self._interrupts.requested:
@@ -340,6 +342,11 @@ class _Loop:
         """Adapt the windows of a turn to `TURN_S`; results never depend on where turns end."""
         factor = min(2.0, max(0.5, TURN_S / max(turn_s, 1e-6)))
         self._windows = min(MOST_TURN_WINDOWS, max(1, int(self._windows * factor)))
+
+    def _abandon(self) -> None:
+        """Close the outputs as after Ctrl-C; the engine does not return."""
+        self.progress.close()
+        self.recorder.abandon()
 
     # before
 

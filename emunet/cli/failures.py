@@ -33,7 +33,7 @@ def call(command: click.Command, args: Sequence[str] | None) -> int:
     ``EMUNET_DEBUG=1`` exceptions pass through, so that their traceback is seen.
     """
     session = Session()
-    AT_ONCE.answer = lambda: _answer(INTERRUPTED, "interrupted") if session.json else ""
+    AT_ONCE.answer = lambda said: _answer(INTERRUPTED, said) if session.json else ""
     try:
         status = command.main(args, prog_name="emunet", standalone_mode=False, obj=session)
         sys.stdout.flush()

@@ -38,6 +38,9 @@ class MemoryTrace(Recorder):
 
     # Recorder
 
+    def abandon(self) -> None:
+        """See `Recorder.abandon`: memory needs no closing."""
+
     def _attributes(self, group: str, values: Mapping[str, Any]) -> None:
         self._attrs.setdefault(group, {}).update(values)
 

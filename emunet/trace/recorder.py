@@ -255,6 +255,10 @@ class Recorder(ABC):
     # where it goes
 
     @abstractmethod
+    def abandon(self) -> None:
+        """Keep what there is, as after Ctrl-C; nothing follows."""
+
+    @abstractmethod
     def _attributes(self, group: str, values: Mapping[str, Any]) -> None:
         """Set attributes of a group; a mapping among the values is a subgroup."""
 

@@ -200,6 +200,10 @@ class TraceWriter(Recorder):
             finally:
                 self._unlock()
 
+    def abandon(self) -> None:
+        """See `Recorder.abandon`."""
+        self.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
     def begin(self, *args: Any, **options: Any) -> None:
         """See `Recorder.begin`."""
         with self._writing():
