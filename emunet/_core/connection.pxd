@@ -48,6 +48,13 @@ cdef inline void send_free(Host* h, SendHalf* q) noexcept nogil:
     h.send_free = <uint32_t>(q - h.send)
 
 
+cdef inline void recv_free(Host* h, RecvHalf* r) noexcept nogil:
+    """Give a slot back; its connection is out of the table already."""
+    r.conn = NIL
+    r.src = h.recv_free
+    h.recv_free = <uint32_t>(r - h.recv)
+
+
 cdef inline void recv_forget(Host* h, int64_t now_ps) noexcept nogil:
     """Forget the receiver halves whose time has come."""
     cdef uint32_t conn, slot
@@ -57,9 +64,7 @@ cdef inline void recv_forget(Host* h, int64_t now_ps) noexcept nogil:
         slot = table_find(&h.recv_table, conn)
         if slot != NIL:
             table_remove(&h.recv_table, conn)
-            h.recv[slot].conn = NIL
-            h.recv[slot].src = h.recv_free
-            h.recv_free = slot
+            recv_free(h, &h.recv[slot])
 
 
 cdef inline uint32_t psn_expand(uint32_t wire, uint32_t near) noexcept nogil:

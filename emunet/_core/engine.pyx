@@ -7,13 +7,15 @@ See docs/semantics.md for what is computed and docs/walkthrough.md for the calls
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy, memset
 
+from hashlib import blake2b
+
 import numpy as np
 
 from emunet._core import rows as R
 from emunet._core.fabric import HOOKS
 from emunet.errors import EngineError
 
-from emunet._core.connection cimport TIMER_START, connection_timer
+from emunet._core.connection cimport TIMER_START, connection_timer, recv_free, send_free
 from emunet._core.fabric cimport Fabric
 from emunet._core.memory cimport heap_push, table_find, table_put, table_reserve
 from emunet._core.rng cimport draw
@@ -32,6 +34,7 @@ cdef enum:
     NO_MEMORY = 5
     FAULT = 6
     ROWS_WAITING = 1 << 20     # rows after which `run` returns to let them be drained
+    SEAL_BYTES = 16
 
 FAULTS = {
     FAULT_TIME: "time went back at a node",
@@ -131,12 +134,21 @@ cdef class Engine(Fabric):
         cdef Host* b = &sim.hosts[dst]
         cdef SendHalf* q
         cdef RecvHalf* r
+        cdef Thread* th = self.threads
         cdef int k
-        if not table_reserve(&a.send_table) or not table_reserve(&b.recv_table):
+        if not table_reserve(th, &a.send_table) or not table_reserve(th, &b.recv_table):
             return False
-        q = send_new(sim, a)
-        r = recv_new(sim, b)
-        if q == NULL or r == NULL:
+        q = send_new(sim, th, a)
+        if q == NULL:
+            return False
+        r = recv_new(sim, th, b)
+        if r != NULL:
+            heap_push(th, &a.timers, start, connection_timer(conn, TIMER_START),
+                      <uint32_t>(q - a.send))
+        if th.no_memory:
+            send_free(a, q)
+            if r != NULL:
+                recv_free(b, r)
             return False
         q.conn = r.conn = conn
         q.dst = dst
@@ -146,8 +158,8 @@ cdef class Engine(Fabric):
         q.klass = r.klass = klass
         q.key = <uint16_t>(draw(sim.key_entropy, (<uint64_t>src << 32) | <uint64_t>dst, conn) >> 48)
         r.key = <uint16_t>(draw(sim.key_entropy, (<uint64_t>dst << 32) | <uint64_t>src, conn) >> 48)
-        q.port = route_port(sim, self.threads, &a.route, dst, q.key)
-        r.port = route_port(sim, self.threads, &b.route, src, r.key)
+        q.port = route_port(sim, th, &a.route, dst, q.key)
+        r.port = route_port(sim, th, &b.route, src, r.key)
         q.rate_bps = sim.cold[a.port_start + q.port].rate_bps
         q.window_bytes = FOREVER
         q.rto_ps = FOREVER
@@ -157,10 +169,8 @@ cdef class Engine(Fabric):
             q.timer_ps[k] = FOREVER
         table_put(&a.send_table, conn, <uint32_t>(q - a.send))
         table_put(&b.recv_table, conn, <uint32_t>(r - b.recv))
-        heap_push(self.threads, &a.timers, start, connection_timer(conn, TIMER_START),
-                  <uint32_t>(q - a.send))
         node_due(sim, src, start)
-        return not self.threads.no_memory
+        return True
 
     def run(self, int64_t until_ps, int64_t max_windows=0):
         """Handle the events before `until_ps`; the reason for returning is one of `rows.REASONS`.
@@ -463,6 +473,7 @@ cdef class Engine(Fabric):
         ------
         EngineError
             Rows have not been drained, or a policy has failed.
+        MemoryError
         """
         cdef Stream stream
         if self._after() >= 0 or any(len(a) for a in self.drain().values()):
@@ -470,9 +481,11 @@ cdef class Engine(Fabric):
         memset(&stream, 0, sizeof(Stream))
         stream.writing = True
         self._exchange(&stream)
-        data = (<char*>stream.data)[:stream.n]
+        data = b"" if stream.failed else (<char*>stream.data)[:stream.n]
         stream_close(&stream)
-        return self.plan.digest.encode() + data
+        if not data:
+            raise MemoryError("engine: no memory to save the state")
+        return self.plan.digest.encode() + _seal(data) + data
 
     @classmethod
     def restore(cls, plan, bytes data, **options):
@@ -481,20 +494,22 @@ cdef class Engine(Fabric):
         Raises
         ------
         EngineError
-            The bytes were saved from another plan, or are cut short.
+            The bytes were saved from another plan, or are not what was saved.
         """
         cdef Engine engine = cls(plan, **options)
         cdef Stream stream
         head = plan.digest.encode()
         if data[:len(head)] != head:
             raise EngineError("restore: saved from another plan (or by another version)")
-        body = data[len(head):]
+        seal, body = data[len(head):len(head) + SEAL_BYTES], data[len(head) + SEAL_BYTES:]
+        if seal != _seal(body):
+            raise EngineError("restore: the saved state is cut short or damaged")
         memset(&stream, 0, sizeof(Stream))
         stream.data = <char*>body
         stream.capacity = len(body)
         engine._exchange(&stream)
         if stream.failed or stream.n != stream.capacity:
-            raise EngineError("restore: the saved state is cut short or of another version")
+            raise EngineError("restore: the saved state is of another version")
         return engine
 
     cdef void _exchange(self, Stream* stream):
@@ -502,7 +517,8 @@ cdef class Engine(Fabric):
         cdef int t
         cdef int64_t* own[3]
         for t in range(1, self.n_thread):
-            thread_merge(&self.threads[0], &self.threads[t])
+            if not thread_merge(&self.threads[0], &self.threads[t]):
+                stream.failed = True
         own[:] = [&self.now_ps, &self.n_window, &self.n_submitted]
         sim_exchange(stream, &self.sim, &self.threads[0], own, 3)
 
@@ -527,6 +543,11 @@ def struct_bytes():
         "packet_on_link": sizeof(Packet),
         "packet_in_queue": sizeof(Slot),
     }
+
+
+cdef bytes _seal(data):
+    """Digest of a saved state, which the engine would trust to the byte."""
+    return blake2b(data, digest_size=SEAL_BYTES).digest()
 
 
 cdef tuple _unfinished_tuple(UnfinishedRow* row):

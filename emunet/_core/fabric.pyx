@@ -100,9 +100,10 @@ cdef class Fabric:
             raise ValueError(f"plan: {sim.n_host} hosts; the engine addresses {(1 << 24) - 1}")
         if not 0 < plan.mtu_bytes <= 65_000:
             raise ValueError(f"plan: mtu_bytes {plan.mtu_bytes}; a frame has at most 65,535 bytes")
-        if plan.sr_window_packets < 64 or plan.sr_window_packets & (plan.sr_window_packets - 1):
-            raise ValueError(f"plan: sr_window_packets {plan.sr_window_packets}; "
-                             "a power of two from 64 is needed")
+        window = plan.sr_window_packets
+        if not 64 <= window <= MOST_SR_WINDOW or window & (window - 1):
+            raise ValueError(f"plan: sr_window_packets {window}; "
+                             f"a power of two from 64 to {MOST_SR_WINDOW} is needed")
         sim.mtu_bytes = plan.mtu_bytes
         sim.rto_ps = plan.rto_ps
         sim.linger_ps = max(plan.linger_ps, plan.lookahead_ps)
@@ -171,6 +172,9 @@ cdef class Fabric:
             sw.node = sim.n_host + i
             sw.port_start = sim.node_port_start[sw.node]
             sw.n_port = sim.node_port_start[sw.node + 1] - sw.port_start
+            if sw.n_port > 1 << 16:
+                raise ValueError(f"plan: switch {i} has {sw.n_port} ports; "
+                                 f"the engine allows {1 << 16}")
             sw.shared_bytes = plan.switch_shared_bytes[i]
             sw.xon_offset_bytes = plan.switch_xon_offset_bytes[i]
             sw.lossless = plan.switch_lossless[i]

@@ -115,7 +115,7 @@ cdef inline void table_put(Table* table, uint32_t key, uint32_t slot) noexcept n
     table.n += 1
 
 
-cdef inline bint table_reserve(Table* table) noexcept nogil:
+cdef inline bint table_reserve(Thread* th, Table* table) noexcept nogil:
     """Room for one more at a load of at most one half; False without memory."""
     cdef uint32_t capacity, i
     cdef Table bigger
@@ -127,6 +127,7 @@ cdef inline bint table_reserve(Table* table) noexcept nogil:
     if bigger.keys == NULL or bigger.slots == NULL:
         free(bigger.keys)
         free(bigger.slots)
+        th.no_memory = 1
         return False
     for i in range(capacity):
         bigger.keys[i] = NIL

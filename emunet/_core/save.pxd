@@ -48,11 +48,18 @@ cdef inline void exchange(Stream* s, void* p, int64_t size) noexcept nogil:
     s.n += size
 
 
+cdef inline bint stream_holds(Stream* s, int64_t n, int64_t size) noexcept nogil:
+    """Whether n items can follow; a stream that reads and holds less has failed."""
+    if not s.writing and (n < 0 or n > (s.capacity - s.n) // size):
+        s.failed = True
+    return not s.failed
+
+
 cdef inline void* exchange_array(Stream* s, void* p, int64_t n, int64_t size) noexcept nogil:
     """An array of n items; when reading, a new one (NULL for none)."""
     if not s.writing:
         p = NULL
-        if n > 0 and not s.failed:
+        if n > 0 and stream_holds(s, n, size):
             p = malloc(n * size)
             s.failed = p == NULL
     if p != NULL:
@@ -96,10 +103,13 @@ cdef inline void exchange_host(Stream* s, Sim* sim, Host* h) noexcept nogil:
 
 cdef inline void exchange_link(Stream* s, LinkTx* tx, LinkRx* rx) noexcept nogil:
     """The packets in flight; a restored ring starts at 0."""
-    cdef uint32_t n = rx.tail - rx.head, i, capacity = 8
+    cdef uint32_t n = rx.tail - rx.head, i
+    cdef int64_t capacity = 8
     exchange(s, &n, sizeof(n))
     exchange(s, &rx.head_ps, sizeof(rx.head_ps))
-    if not s.writing and n > 0 and not s.failed:
+    if not stream_holds(s, n, sizeof(Packet)):
+        return
+    if not s.writing and n > 0:
         while capacity < n:
             capacity *= 2
         tx.ring = <Packet*>malloc(capacity * sizeof(Packet))
@@ -107,7 +117,7 @@ cdef inline void exchange_link(Stream* s, LinkTx* tx, LinkRx* rx) noexcept nogil
             s.failed = True
             return
         rx.ring = tx.ring
-        tx.mask = rx.mask = capacity - 1
+        tx.mask = rx.mask = <uint32_t>(capacity - 1)
         tx.tail = rx.tail = n
     for i in range(n):
         exchange(s, &rx.ring[(rx.head + i) & rx.mask], sizeof(Packet))
@@ -124,9 +134,9 @@ cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
     exchange(s, &th.totals, sizeof(Totals))
     exchange(s, &th.activity_ps, sizeof(int64_t))
     exchange(s, &n_failed, sizeof(int64_t))
-    if not s.writing:
+    if not s.writing and stream_holds(s, n_failed, sizeof(UnfinishedRow)):
         for i in range(n_failed):
-            rows_add(th, &th.failed)
+            s.failed = rows_add(th, &th.failed) == NULL or s.failed
     if n_failed:
         exchange(s, th.failed.data, n_failed * sizeof(UnfinishedRow))
     exchange(s, sim.port, sim.n_port * sizeof(Port))

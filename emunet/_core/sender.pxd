@@ -120,6 +120,8 @@ cdef inline void send_leave(Sim* sim, Thread* th, Host* h, SendHalf* q, int32_t 
     cdef FlowRow* row = <FlowRow*>rows_add(th, &th.flows)
     cdef Release* release = <Release*>rows_add(th, &th.releases)
     if row == NULL or release == NULL:
+        th.flows.n -= row != NULL
+        th.releases.n -= release != NULL
         return
     row.time_ps = now_ps
     row.flow = q.conn

@@ -51,20 +51,24 @@ cdef inline void thread_close(Thread* th) noexcept nogil:
     free(th.heap)
 
 
-cdef inline void thread_merge(Thread* into, Thread* th) noexcept nogil:
-    """Move a thread's sums and failed flows to another's."""
+cdef inline bint thread_merge(Thread* into, Thread* th) noexcept nogil:
+    """Move a thread's sums and failed flows to another's; False without memory."""
     cdef int64_t i
+    cdef void* row
     cdef int64_t* a = <int64_t*>&into.totals
     cdef int64_t* b = <int64_t*>&th.totals
+    while th.failed.n:
+        row = rows_add(into, &into.failed)
+        if row == NULL:
+            return False
+        th.failed.n -= 1
+        memcpy(row, th.failed.data + th.failed.n * th.failed.row_bytes, th.failed.row_bytes)
     for i in range(<int64_t>(sizeof(Totals) // sizeof(int64_t))):
         a[i] += b[i]
         b[i] = 0
     if th.activity_ps > into.activity_ps:
         into.activity_ps = th.activity_ps
-    for i in range(th.failed.n):
-        memcpy(rows_add(into, &into.failed), th.failed.data + i * th.failed.row_bytes,
-               th.failed.row_bytes)
-    th.failed.n = 0
+    return True
 
 
 cdef inline void table_close(Table* table) noexcept nogil:
@@ -100,24 +104,32 @@ cdef inline void sim_close(Sim* sim) noexcept nogil:
 
 # ---------------------------------------------------------------------------- halves of connections
 
-cdef inline SendHalf* send_new(Sim* sim, Host* h) noexcept nogil:
+cdef inline void* grown(Thread* th, void* p, int64_t size) noexcept nogil:
+    """Memory of `size` bytes that takes over what p holds; NULL without memory, p stays."""
+    cdef void* larger = realloc(p, size)
+    if larger == NULL:
+        th.no_memory = 1
+    return larger
+
+
+cdef inline SendHalf* send_new(Sim* sim, Thread* th, Host* h) noexcept nogil:
     """A cleared sender half; NULL without memory. Only between windows."""
     cdef uint32_t n, i, words = 2 * (sim.sr_window >> 6), slot
     cdef void* p
     cdef SendHalf* q
     if h.send_free == NIL:
         n = 2 * h.send_capacity if h.send_capacity else 2
-        p = realloc(h.send, n * sizeof(SendHalf))
+        p = grown(th, h.send, n * sizeof(SendHalf))
         if p == NULL:
             return NULL
         h.send = <SendHalf*>p
         if sim.cc_state_bytes:
-            p = realloc(h.cc_state, n * sim.cc_state_bytes)
+            p = grown(th, h.cc_state, n * sim.cc_state_bytes)
             if p == NULL:
                 return NULL
             h.cc_state = <uint8_t*>p
         if sim.selective:
-            p = realloc(h.send_bits, n * words * sizeof(uint64_t))
+            p = grown(th, h.send_bits, n * words * sizeof(uint64_t))
             if p == NULL:
                 return NULL
             h.send_bits = <uint64_t*>p
@@ -137,19 +149,19 @@ cdef inline SendHalf* send_new(Sim* sim, Host* h) noexcept nogil:
     return q
 
 
-cdef inline RecvHalf* recv_new(Sim* sim, Host* h) noexcept nogil:
+cdef inline RecvHalf* recv_new(Sim* sim, Thread* th, Host* h) noexcept nogil:
     """A cleared receiver half; NULL without memory. Only between windows."""
     cdef uint32_t n, i, words = sim.sr_window >> 6, slot
     cdef void* p
     cdef RecvHalf* r
     if h.recv_free == NIL:
         n = 2 * h.recv_capacity if h.recv_capacity else 2
-        p = realloc(h.recv, n * sizeof(RecvHalf))
+        p = grown(th, h.recv, n * sizeof(RecvHalf))
         if p == NULL:
             return NULL
         h.recv = <RecvHalf*>p
         if sim.selective:
-            p = realloc(h.recv_bits, n * words * sizeof(uint64_t))
+            p = grown(th, h.recv_bits, n * words * sizeof(uint64_t))
             if p == NULL:
                 return NULL
             h.recv_bits = <uint64_t*>p

@@ -23,12 +23,15 @@ from emunet._core.types cimport (DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK, E
                                  KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER, NIL, N_CLASS,
                                  ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_TABLE, Due, Group, LinkRx, Packet,
                                  Port, PortCold, Queue, QueueRow, Route, Sim, Slot, Switch, Thread,
-                                 check, prefetch, unlikely)
+                                 broken, check, prefetch, unlikely)
 
 
 cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
                                uint32_t key) noexcept nogil:
-    """Local out-port towards a host: the only one, or the hash's choice among equals."""
+    """Local out-port towards a host: the only one, or the hash's choice among equals.
+
+    In the checked build port 0 if there is none; the window's end says so.
+    """
     cdef int32_t first, n, group, entry
     cdef uint32_t offset
     cdef int64_t attach
@@ -42,7 +45,8 @@ cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
         else:
             first = route.up_start
             n = route.up_count
-        check(th, n > 0, FAULT_ROUTE)
+        if broken(th, n > 0, FAULT_ROUTE):
+            return 0
         if n > 1:
             first += choose(route.salt, key, dst, n)
         return first
@@ -51,7 +55,8 @@ cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
         if entry == ROUTE_LOCAL:
             attach = sim.cold[sim.node_port_start[dst]].peer
             return <int32_t>(attach - sim.node_port_start[sim.port_node[attach]])
-        check(th, entry >= 0, FAULT_ROUTE)
+        if broken(th, entry >= 0, FAULT_ROUTE):
+            return 0
         first = sim.set_start[entry]
         n = sim.set_start[entry + 1] - first
         if n > 1:

@@ -16,8 +16,11 @@ cdef extern from *:
     #ifdef EMUNET_CHECKED
     #define EMU_CHECK(th, cond, code) \\
         do { if (!(cond) && !(th)->fault) (th)->fault = (code); } while (0)
+    #define EMU_BROKEN(th, cond, code) \\
+        (!(cond) && ((th)->fault ? 1 : ((th)->fault = (code), 1)))
     #else
     #define EMU_CHECK(th, cond, code) ((void)0)
+    #define EMU_BROKEN(th, cond, code) 0
     #endif
     #define EMU_PREFETCH(p) __builtin_prefetch(p)
     #define EMU_HIGHEST(mask) (31 - __builtin_clz((unsigned)(mask)))
@@ -28,6 +31,7 @@ cdef extern from *:
     const uint32_t NIL "EMU_NIL"
     const uint64_t GOLDEN "EMU_G"
     void check "EMU_CHECK"(Thread* th, bint condition, int code) noexcept nogil
+    bint broken "EMU_BROKEN"(Thread* th, bint condition, int code) noexcept nogil
     void prefetch "EMU_PREFETCH"(const void* p) noexcept nogil
     int highest_bit "EMU_HIGHEST"(uint32_t mask) noexcept nogil
     int lowest_bit64 "EMU_CTZ64"(uint64_t word) noexcept nogil
@@ -41,6 +45,7 @@ cdef enum:
     CNP_BYTES = 78
     PAUSE_BYTES = 64
     PAUSE_QUANTA = 65535
+    MOST_SR_WINDOW = 1 << 15 # Packet.aux has 16 bits, and 65535 is none
 
 cdef enum:                   # of Port.turn
     TURN_CLASS = 7

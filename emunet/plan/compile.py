@@ -32,6 +32,7 @@ from emunet.plan.switches import (
     SwitchSettings,
     Threshold,
 )
+from emunet.scenario.fabric import MOST_SR_WINDOW
 from emunet.topology.changes import changed
 from emunet.topology.core import Topology
 from emunet.topology.frames import PS_PER_S_BIT, serialisation_ps
@@ -305,8 +306,9 @@ def _check_settings(topology: Topology, settings: Settings, problems: Problems) 
                 "$.switch.lossless_classes", c, "is not a class", f"0 to {schema.N_CLASS - 1}"
             )
     window = settings.sr_window_packets
-    if window < 1 or window & (window - 1):
-        problems.add("$.transport.sr_window", window, "is not a power of two", "powers of two")
+    if window < 1 or window & (window - 1) or window > MOST_SR_WINDOW:
+        what = "is too large" if window > MOST_SR_WINDOW else "is not a power of two"
+        problems.add("$.transport.sr_window", window, what, f"powers of two to {MOST_SR_WINDOW}")
     if settings.mtu_bytes < 1:
         problems.add("$.transport.mtu", settings.mtu_bytes, "is not a payload size", "1 and more")
 

@@ -178,7 +178,7 @@ SCALARS: tuple[ScalarSpec, ...] = (
     ScalarSpec("max_retries", int, "",
                "timeouts without progress before a flow fails"),
     ScalarSpec("sr_window_packets", int, "packets",
-               "W: receive bitmap and send window of `sr`; a power of two"),
+               "W: receive bitmap and send window of `sr`; a power of two to 32768"),
     ScalarSpec("sr_reorder_packets", int, "packets",
                "reordering tolerated before `sr` calls a packet lost"),
     ScalarSpec("linger_ps", int, "ps",

@@ -22,6 +22,8 @@ from emunet.scenario.fields import (
 )
 
 ROCE_MTUS = (256, 512, 1024, 2048, 4096)
+MOST_SR_WINDOW = 1 << 15
+"""An ACK names its packet by 16 bits, of which 65535 stands for none (docs/semantics.md 4.2)."""
 _IBTA = "InfiniBand Architecture Specification, vol. 1"
 _CLASS = Whole(0, CLASSES - 1)
 
@@ -94,12 +96,12 @@ class Transport(Model):
     )
     sr_window: Annotated[
         int,
-        Whole(64, 1 << 15, power=True),
+        Whole(64, MOST_SR_WINDOW, power=True),
         about("sr: packets that may be outstanding, and length of the receiver's bitmap"),
     ] = 1024
     sr_reorder: Annotated[
         int,
-        Whole(0, 1 << 15),
+        Whole(0, MOST_SR_WINDOW),
         about("sr: a packet counts as lost when one this much later has been acknowledged"),
     ] = 256
     linger: Annotated[int, Time(), about("life of a receiver's state after its sender is done")] = (

@@ -35,6 +35,9 @@ from emunet.twin.records import Records
 from emunet.twin.sender import START, Sender
 from emunet.twin.switch import Switch
 
+MOST_PACKETS = (1 << 32) - 1
+"""Packets of a message; also the first number that no message has."""
+
 EVENTS_PER_WINDOW = 1000
 """What `max_windows` counts, as the twin has no windows."""
 
@@ -98,28 +101,50 @@ class TwinEngine:
         klass: np.ndarray,
         base_rtt_ps: np.ndarray,
     ) -> None:
-        """Hand over messages.
+        """Hand over messages; each starts at its own time, not before `now_ps`.
 
         Parameters
         ----------
         ids : int64[n]
-            Message numbers, each used once.
+            Message numbers, each used once, below 2^32 - 1.
         src, dst : int32[n]
             Hosts.
         size_bytes, start_ps, base_rtt_ps : int64[n], bytes and ps
         klass : uint8[n]
+            Priority class.
+
+        Raises
+        ------
+        ValueError
+            A message that the engine cannot take; those before it have been added.
         """
         columns = (ids, src, dst, size_bytes, start_ps, klass, base_rtt_ps)
         for row in zip(*(np.asarray(column).tolist() for column in columns), strict=True):
             flow, source, target, size, start, priority, base_rtt = row
-            if source == target or size < 1 or start < self.now_ps:
-                raise ValueError(
-                    f"message {flow}: from {source} to {target}, {size} bytes, start {start} ps, "
-                    f"now {self.now_ps} ps"
-                )
+            wrong = self._wrong(flow, source, target, size, start, priority)
+            if wrong:
+                raise ValueError(f"message {flow}: {wrong}")
             self._hosts[target].open_receiver(flow, source, size, priority)
             self._hosts[source].open_sender(flow, target, size, start, priority, base_rtt)
             self._world.records.totals["flows_submitted"] += 1
+
+    def _wrong(
+        self, flow: int, src: int, dst: int, size_bytes: int, start_ps: int, klass: int
+    ) -> str:
+        """Why a message cannot be taken, as the native engine says it; empty if it can."""
+        n_host, mtu = len(self._hosts), int(self.plan.mtu_bytes)
+        if not (0 <= src < n_host and 0 <= dst < n_host and src != dst):
+            return f"{src} -> {dst} is not a pair of different hosts"
+        if (
+            not 0 < size_bytes <= MOST_PACKETS * mtu
+            or start_ps < self.now_ps
+            or not 0 <= klass < N_CLASS
+        ):
+            return f"size {size_bytes}, start {start_ps} (now {self.now_ps}), class {klass}"
+        in_use = flow in self._hosts[src].senders or flow in self._hosts[dst].receivers
+        if in_use or not 0 <= flow < MOST_PACKETS:
+            return "not a free message number"
+        return ""
 
     # running
 

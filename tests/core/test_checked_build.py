@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.fabric import altered, plan_of, spokes
+from support.fabric import altered, chain, plan_of, spokes
 from support.mix import MIXES, run_mix
 from support.oracle import GBPS, US
 from support.run import FOREVER, Message, run, submit
@@ -16,7 +16,7 @@ from support.run import FOREVER, Message, run, submit
 from emunet._core import CHECKED_VARIABLE, is_checked, load_engine
 from emunet._core import rows as R
 from emunet.errors import EngineError
-from emunet.plan.schema import ROUTE_BLOCK, Plan
+from emunet.plan.schema import ROUTE_BLOCK, ROUTE_TABLE, Plan
 from emunet.topology.star import star
 
 
@@ -73,6 +73,18 @@ def no_route() -> Plan:
     return altered(plan, node_host_hi=np.array([0, 0, 1]), node_up_start=np.zeros(3, int))
 
 
+def nowhere() -> Plan:
+    """A plan whose switch has neither a port upwards nor one that could be taken for it."""
+    return altered(no_route(), node_up_start=np.array([0, 0, 1 << 30]))
+
+
+def no_next_hop() -> Plan:
+    """A plan whose table names no next hops of any rack."""
+    plan = plan_of(chain([400 * GBPS] * 3))
+    assert (plan.node_route_kind == ROUTE_TABLE).any()
+    return altered(plan, route_set=np.full_like(plan.route_set, -1))
+
+
 LIES = {
     "a packet due in the window in which it was sent": too_long_windows,
     "no route to a destination": no_route,
@@ -94,6 +106,16 @@ def test_the_checked_build_finds_what_cannot_be(said: str, plan: Any) -> None:
     blind = normal(plan())
     submit(blind, [Message(0, 1, 50_000)])
     assert blind.run(100 * US) in (R.DONE, R.UNTIL, R.STUCK)
+
+
+@pytest.mark.parametrize("plan", [nowhere, no_next_hop])
+def test_the_checked_build_does_not_take_a_route_that_is_none(plan: Any) -> None:
+    """Docstring of `route_port`: the checked build goes on to the window's end without the port
+    that it has found wrong."""
+    engine = builds()[1](plan())
+    submit(engine, [Message(0, 1, 50_000)])
+    with pytest.raises(EngineError, match="broken audit: no route to a destination"):
+        engine.run(FOREVER)
 
 
 @pytest.mark.parametrize("name", MIXES)

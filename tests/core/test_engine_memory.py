@@ -109,6 +109,19 @@ assert reason in (R.UNTIL, R.PAUSED, R.NO_MEMORY), reason
 print("went on")
 """
 
+SAVED = """
+engine = Engine(plan)
+submit(engine, few)
+engine.run(10**6)
+engine.drain()
+leave(1 << 20)
+for _ in range(2):
+    try:
+        engine.save()
+    except MemoryError as error:
+        print(error)
+"""
+
 RUN_OUT = """
 engine = Engine(plan, log_events=True)
 submit(engine, [Message(0, 1, 10**9)])
@@ -146,6 +159,12 @@ def test_an_engine_gives_its_memory_back() -> None:
 def test_too_many_messages_are_an_error_and_no_crash() -> None:
     """Docstring of the engine: without memory `submit` raises; those taken are there and run."""
     assert child(SUBMITTED) == ["engine: no memory for more messages", "went on"]
+
+
+@needs_limits
+def test_a_state_that_does_not_fit_is_not_saved() -> None:
+    """Docstring of `save`: the whole state, or MemoryError; never a part of it."""
+    assert child(SAVED) == ["engine: no memory to save the state"] * 2
 
 
 @needs_limits

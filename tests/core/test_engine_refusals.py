@@ -15,6 +15,7 @@ from emunet._core import load_engine
 from emunet._core import rows as R
 from emunet.plan.schema import Plan, make_plan
 from emunet.topology.explicit import Cable, explicit
+from emunet.twin import TwinEngine
 
 pytestmark = pytest.mark.checked
 
@@ -44,12 +45,16 @@ def test_the_greatest_frame_is_carried_whole() -> None:
     assert result.flow_ps(0) == (2 * (mtu + 78 + GAP) + mtu + 62 + GAP) * 20 + 2 * US
 
 
-@pytest.mark.parametrize("window", [-64, 0, 1, 32, 63, 65, 96, 127, 1000])
+@pytest.mark.parametrize("window", [-64, 0, 1, 32, 63, 65, 96, 127, 1000, 1 << 16, 1 << 31])
 def test_the_bitmaps_are_whole_words_in_a_ring(plan: Plan, window: int) -> None:
-    """Semantics 4.2: the window of selective repeat is a ring of 64-bit words, a power of two."""
+    """Semantics 4.2: the window of selective repeat is a ring of 64-bit words, a power of two.
+
+    An ACK of 16 bits, of which 65535 is no packet, cannot name every packet of a longer one.
+    """
     with pytest.raises(ValueError, match=f"sr_window_packets {window}; a power of two from 64"):
         load_engine()(altered(plan, sr_window_packets=window))
-    load_engine()(altered(plan, sr_window_packets=64))
+    for window in (64, 1 << 15):
+        load_engine()(altered(plan, sr_window_packets=window))
 
 
 def test_hosts_have_24_bits(plan: Plan) -> None:
@@ -68,6 +73,17 @@ def test_a_host_has_at_most_255_ports() -> None:
             assert run(made, [Message(0, 1, 100), Message(1, 0, 100)]).totals["flows_finished"] == 2
             continue
         with pytest.raises(ValueError, match="host 0 has 256 ports; the engine allows 255"):
+            load_engine()(made)
+
+
+def test_a_switch_has_at_most_65536_ports(plan: Plan) -> None:
+    """Struct of a packet: 16 bits name the port of its arrival at a switch."""
+    for n_port in (65536, 65537):
+        made = altered(plan, node_port_start=np.array([0, 1, 2, 3, 4, 4 + n_port]))
+        if n_port == 65536:
+            load_engine()(made)
+            continue
+        with pytest.raises(ValueError, match="switch 0 has 65537 ports; the engine allows 65536"):
             load_engine()(made)
 
 
@@ -118,13 +134,19 @@ BAD_MESSAGES: dict[str, tuple[Message, str]] = {
 }
 
 
+both_engines = pytest.mark.parametrize("twin", [False, True], ids=["native", "twin"])
+
+
+@both_engines
 @pytest.mark.parametrize(("message", "said"), BAD_MESSAGES.values(), ids=BAD_MESSAGES)
-def test_messages_that_cannot_be_are_refused(plan: Plan, message: Message, said: str) -> None:
+def test_messages_that_cannot_be_are_refused(
+    plan: Plan, message: Message, said: str, twin: bool
+) -> None:
     """Semantics 6, docstring of `submit`: ValueError with number and values; those before it count.
 
     The good message before it runs to its end; the bad one leaves nothing behind.
     """
-    engine = load_engine()(plan)
+    engine = TwinEngine(plan) if twin else load_engine()(plan)
     engine.run(20 * US)
     submit(engine, [Message(3, 1, 5000, 20 * US)], 1)
     engine.run(20 * US)
@@ -154,10 +176,11 @@ def one(engine: Any, number: int, message: Message) -> None:
     engine.submit(np.array([number], np.int64), *columns([message]))
 
 
+@both_engines
 @pytest.mark.parametrize("number", [-1, 2**32 - 1, 2**32, 2**63 - 1])
-def test_message_numbers_have_32_bits(plan: Plan, number: int) -> None:
+def test_message_numbers_have_32_bits(plan: Plan, number: int, twin: bool) -> None:
     """Docstring of `submit`: numbers are below 2^32 - 1; the greatest below it works."""
-    engine = load_engine()(plan)
+    engine = TwinEngine(plan) if twin else load_engine()(plan)
     with pytest.raises(ValueError, match=f"message {number}: not a free message number"):
         one(engine, number, Message(0, 1, 100))
     one(engine, 2**32 - 2, Message(0, 1, 100))
@@ -165,9 +188,10 @@ def test_message_numbers_have_32_bits(plan: Plan, number: int) -> None:
     assert result.flows["flow"].tolist() == [2**32 - 2] * 2
 
 
-def test_a_number_in_use_is_refused(plan: Plan) -> None:
+@both_engines
+def test_a_number_in_use_is_refused(plan: Plan, twin: bool) -> None:
     """Docstring of `submit`: each number is used once; a second one of its sender is an error."""
-    engine = load_engine()(plan)
+    engine = TwinEngine(plan) if twin else load_engine()(plan)
     one(engine, 5, Message(0, 1, 100_000))
     for message in (Message(0, 1, 100), Message(0, 2, 100)):
         with pytest.raises(ValueError, match="message 5: not a free message number"):
@@ -178,20 +202,22 @@ def test_a_number_in_use_is_refused(plan: Plan) -> None:
     assert finish(engine).totals["flows_finished"] == 1
 
 
-def test_a_number_in_use_at_the_receiver_is_refused(plan: Plan) -> None:
+@both_engines
+def test_a_number_in_use_at_the_receiver_is_refused(plan: Plan, twin: bool) -> None:
     """Docstring of `submit`: each number is used once, whoever sends; one receiver, two senders."""
-    engine = load_engine()(plan)
+    engine = TwinEngine(plan) if twin else load_engine()(plan)
     one(engine, 5, Message(0, 2, 9000))
     with pytest.raises(ValueError, match="message 5: not a free message number"):
         one(engine, 5, Message(1, 2, 50_000))
 
 
-def test_a_number_whose_receiver_lingers_is_refused(plan: Plan) -> None:
+@both_engines
+def test_a_number_whose_receiver_lingers_is_refused(plan: Plan, twin: bool) -> None:
     """Semantics 4.3: the receiver half lives `linger` longer than its sender, and keeps the number.
 
     A message that takes up the number meanwhile would be answered by the old half as a duplicate.
     """
-    engine = load_engine()(plan)
+    engine = TwinEngine(plan) if twin else load_engine()(plan)
     one(engine, 5, Message(0, 2, 9000))
     engine.run(20 * US)
     assert engine.totals()["flows_finished"] == 1

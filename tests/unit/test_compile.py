@@ -258,6 +258,7 @@ def test_the_link_of_an_explicit_topology_is_named() -> None:
         ({"ecn": Ecn(4, 5, 1.5)}, "$.switch.ecn.pmax"),
         ({"lossless_classes": (8,)}, "$.switch.lossless_classes"),
         ({"sr_window_packets": 1000}, "$.transport.sr_window"),
+        ({"sr_window_packets": 1 << 16}, "$.transport.sr_window"),
         ({"mtu_bytes": 0}, "$.transport.mtu"),
     ],
 )
@@ -266,6 +267,11 @@ def test_settings_given_in_python_are_checked_too(knobs: dict[str, Any], path: s
     with pytest.raises(ScenarioError) as caught:
         compile_topology(star(2, G, US), **knobs)
     assert caught.value.path == path
+
+
+def test_the_longest_window_of_selective_repeat_is_taken() -> None:
+    """Claim of scenario.md: `sr_window` goes up to 32,768; a plan made in Python, too."""
+    assert compile_topology(star(2, G, US), sr_window_packets=1 << 15).plan.n_host == 2
 
 
 def test_the_defaults_raise_no_warning() -> None:
