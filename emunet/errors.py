@@ -121,6 +121,11 @@ class InputFileError(EmunetError):
         The offending text; `NO_VALUE` when something is missing.
     problem, fix : str
         As in `ScenarioError`.
+
+    Attributes
+    ----------
+    named_at : str
+        Path of the scenario's entry that names the file, if a scenario does.
     """
 
     exit_code = 3
@@ -130,6 +135,7 @@ class InputFileError(EmunetError):
     ) -> None:
         self.file, self.line, self.column = str(file), line, column
         self.token, self.problem, self.fix = token, problem, fix
+        self.named_at = ""
         super().__init__(self.file, line, column, token, problem, fix)
 
     def __str__(self) -> str:
@@ -137,7 +143,8 @@ class InputFileError(EmunetError):
         if self.line:
             at += f":{self.line}:{self.column}" if self.column else f":{self.line}"
         said = self.problem if self.token is NO_VALUE else f"{show(self.token)} {self.problem}"
-        return f"{at}: {said}; {self.fix}" if self.fix else f"{at}: {said}"
+        text = f"{at}: {said}; {self.fix}" if self.fix else f"{at}: {said}"
+        return f"{text} [{self.named_at}]" if self.named_at else text
 
 
 class OutputError(EmunetError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -108,7 +109,7 @@ def prepare(
     from emunet import workload
     from emunet.plan.compile import compile_scenario
 
-    checked = _resolve(scenario, _overrides(cc, seed, until, set))
+    checked = _resolve(scenario, _overrides(cc, seed, until, set, _base_dir(scenario)))
     compiled = compile_scenario(checked, checked.base_dir)
     stream = workload.stream(checked, compiled.topology, checked.base_dir, CHUNK_MESSAGES)
     warnings = [*checked.notes(), *compiled.warnings, *stream.warnings]
@@ -208,12 +209,17 @@ def execute(
 
 
 def _overrides(
-    cc: str | None, seed: int | None, until: str | int | None, set: Sequence[str]
+    cc: str | None,
+    seed: int | None,
+    until: str | int | None,
+    set: Sequence[str],
+    base_dir: Path,
 ) -> list[str]:
     """Options as settings ``path=value``; `set` comes last and so wins."""
     overrides = []
     if cc is not None:
-        name = str(Path(cc).resolve()) if cc.endswith(".py") else cc
+        here = cc.endswith(".py") and not Path(cc).is_absolute()
+        name = _seen_from(base_dir, cc) if here else cc
         overrides += [
             f"transport.cc={json.dumps(name)}",
             "transport.cc_set=null",
@@ -224,6 +230,18 @@ def _overrides(
     if until is not None:
         overrides.append(f"until={until}ps" if isinstance(until, int) else f"until={until}")
     return [*overrides, *set]
+
+
+def _seen_from(folder: Path, path: Path | str) -> str:
+    """A path as seen from a folder; it names the same, however both are reached."""
+    return os.path.relpath(Path(path).resolve(), folder.resolve())
+
+
+def _base_dir(scenario: ScenarioLike) -> Path:
+    """Where a scenario's relative paths begin."""
+    if isinstance(scenario, (str, Path)):
+        return Path(scenario).parent
+    return Path(getattr(scenario, "base_dir", "."))
 
 
 def _resolve(scenario: ScenarioLike, overrides: Sequence[str]) -> Scenario:
@@ -371,7 +389,7 @@ class _Loop:
         """Declare the outputs."""
         from emunet.scenario.where import compile_where
 
-        scenario = self.prepared.scenario
+        scenario, total = self.prepared.scenario, self.prepared.stream.total
         queues, packets = scenario.record.queues, scenario.record.packets
         self.recorder.begin(
             self.plan,
@@ -380,7 +398,8 @@ class _Loop:
                 "version": __version__,
                 "name": scenario.name,
                 "scenario_file": scenario.file,
-                "base_dir": str(Path(scenario.base_dir).resolve()),
+                "base_dir": _seen_from(self.recorder.folder, scenario.base_dir),
+                **({} if total is None else {"workload_flows": total}),
                 "build": build_facts(),
                 "machine": machine_facts(),
             },

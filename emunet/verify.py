@@ -121,7 +121,7 @@ def _compare(tables: Tables, found: Verification, threads: int, progress: Progre
     from emunet.run import run
     from emunet.scenario import parse_scenario
 
-    base_dir = Path(str(tables.meta.get("base_dir", ".")))
+    base_dir = Path(tables.name).resolve().parent / str(tables.meta.get("base_dir", "."))
     scenario = parse_scenario(tables.scenario, base_dir=base_dir, name=tables.name)
     result = run(scenario, threads=threads, progress=progress)
     if result.reason == "interrupted":

@@ -2,9 +2,10 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from emunet._core.memory cimport heap_pop, heap_push, heap_time, table_find, table_remove
-from emunet._core.types cimport (FOREVER, IDLE, NIL, PACED, READY, Host, HostPort, Port, RecvHalf,
-                                 SendHalf, Sim, Thread, lowest_bit64)
+from emunet._core.memory cimport (heap_pop, heap_push, heap_time, rows_add, table_find,
+                                  table_remove)
+from emunet._core.types cimport (FOREVER, IDLE, NIL, PACED, READY, Host, HostPort, Leftover, Port,
+                                 RecvHalf, SendHalf, Sim, Thread, lowest_bit64)
 
 cdef enum:                   # timers of a connection; docs/semantics.md 2.1
     TIMER_START = 0
@@ -55,15 +56,21 @@ cdef inline void recv_free(Host* h, RecvHalf* r) noexcept nogil:
     h.recv_free = <uint32_t>(r - h.recv)
 
 
-cdef inline void recv_forget(Host* h, int64_t now_ps) noexcept nogil:
-    """Forget the receiver halves whose time has come."""
+cdef inline void recv_forget(Thread* th, Host* h, int64_t now_ps) noexcept nogil:
+    """Forget the receiver halves whose time has come, but for what a message given up had."""
     cdef uint32_t conn, slot
+    cdef Leftover* left
     while heap_time(&h.releases) <= now_ps:
         conn = <uint32_t>h.releases.items[0].id
         heap_pop(&h.releases)
         slot = table_find(&h.recv_table, conn)
         if slot != NIL:
             table_remove(&h.recv_table, conn)
+            if h.recv[slot].epsn < h.recv[slot].n_packet:
+                left = <Leftover*>rows_add(th, &th.leftovers)
+                if left != NULL:
+                    left.conn = conn
+                    left.epsn = h.recv[slot].epsn
             recv_free(h, &h.recv[slot])
 
 

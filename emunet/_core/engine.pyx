@@ -20,8 +20,8 @@ from emunet._core.fabric cimport Fabric
 from emunet._core.memory cimport heap_push, table_find, table_put, table_reserve
 from emunet._core.rng cimport draw
 from emunet._core.save cimport Stream, sim_exchange, stream_close
-from emunet._core.sim cimport (node_due, recv_new, send_new, send_waiting, sim_active, sim_due,
-                               thread_merge, window_edge, window_run, work_left)
+from emunet._core.sim cimport (node_due, recv_epsn, recv_new, send_new, send_waiting, sim_active,
+                               sim_due, thread_merge, window_edge, window_run, work_left)
 from emunet._core.switch cimport held_byte_ps, route_port
 from emunet._core.types cimport *
 
@@ -423,7 +423,9 @@ cdef class Engine(Fabric):
         cdef uint32_t k
         cdef int64_t j
         cdef UnfinishedRow row
+        cdef Leftover* left
         found = []
+        leftovers = {}
         for i in range(self.sim.n_host):
             for k in range(self.sim.hosts[i].send_capacity):
                 if self.sim.hosts[i].send[k].conn != NIL:
@@ -431,8 +433,18 @@ cdef class Engine(Fabric):
                                  self.now_ps, &row)
                     found.append(_unfinished_tuple(&row))
         for t in range(self.n_thread):
+            for j in range(self.threads[t].leftovers.n):
+                left = &(<Leftover*>self.threads[t].leftovers.data)[j]
+                leftovers[left.conn] = left.epsn
+        for t in range(self.n_thread):
             for j in range(self.threads[t].failed.n):
-                found.append(_unfinished_tuple(&(<UnfinishedRow*>self.threads[t].failed.data)[j]))
+                row = (<UnfinishedRow*>self.threads[t].failed.data)[j]
+                # one that is neither there nor left over was whole when it was forgotten
+                epsn = leftovers.get(row.flow, NIL)
+                row.delivered_bytes = min(row.size_bytes,
+                                          recv_epsn(&self.sim.hosts[row.dst], row.flow, epsn)
+                                          * self.sim.mtu_bytes)
+                found.append(_unfinished_tuple(&row))
         return np.array(sorted(found), dtype=R.UNFINISHED_ROW)
 
     @property

@@ -5,6 +5,7 @@ A failed allocation sets `no_memory` and changes nothing.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
 
 from emunet._core.types cimport (FAULT_LINK, FAULT_WINDOW, FOREVER, NIL, Heap, LinkRx, LinkTx,
                                  Packet, Pool, Rows, Sim, Slot, Table, Thread, Timer, check,
@@ -25,6 +26,18 @@ cdef inline void* rows_add(Thread* th, Rows* rows) noexcept nogil:
         rows.capacity = capacity
     rows.n += 1
     return rows.data + (rows.n - 1) * rows.row_bytes
+
+
+cdef inline bint rows_move(Thread* th, Rows* into, Rows* rows) noexcept nogil:
+    """Move rows behind others of their kind; False without memory, what is left then stays."""
+    cdef void* row
+    while rows.n:
+        row = rows_add(th, into)
+        if row == NULL:
+            return False
+        rows.n -= 1
+        memcpy(row, rows.data + rows.n * rows.row_bytes, rows.row_bytes)
+    return True
 
 
 cdef inline bint timer_before(Timer* a, Timer* b) noexcept nogil:

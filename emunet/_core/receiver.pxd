@@ -130,7 +130,7 @@ cdef inline void recv_data(Sim* sim, Thread* th, Host* h, Packet* data,
     """A data packet has reached its host."""
     cdef RecvHalf* r
     cdef uint32_t psn
-    recv_forget(h, now_ps)
+    recv_forget(th, h, now_ps)
     r = recv_find(h, data.conn)
     if r == NULL:
         th.totals.stale += 1

@@ -97,7 +97,7 @@ WAIT_NAMES = (
 UNFINISHED_ROW = np.dtype([
     ("flow", "i8"),
     ("until_ps", "i8"),         # timer armed until; -1: none
-    ("delivered_bytes", "i8"),  # in order at the receiver
+    ("delivered_bytes", "i8"),  # in order at the receiver, until its half is forgotten
     ("size_bytes", "i8"),
     ("src", "i4"),
     ("dst", "i4"),

@@ -10,8 +10,8 @@ from libc.string cimport memcpy
 
 from emunet._core.memory cimport rows_add
 from emunet._core.types cimport (N_CLASS, Channel, Group, Heap, Host, HostPort, LinkRx, LinkTx,
-                                 Packet, Pool, Port, PortCold, Queue, RecvHalf, SendHalf, Sim, Slot,
-                                 Switch, Table, Thread, Timer, Totals, UnfinishedRow)
+                                 Packet, Pool, Port, PortCold, Queue, RecvHalf, Rows, SendHalf,
+                                 Sim, Slot, Switch, Table, Thread, Timer, Totals)
 
 
 cdef struct Stream:
@@ -65,6 +65,17 @@ cdef inline void* exchange_array(Stream* s, void* p, int64_t n, int64_t size) no
     if p != NULL:
         exchange(s, p, n * size)
     return p
+
+
+cdef inline void exchange_rows(Stream* s, Thread* th, Rows* rows) noexcept nogil:
+    """A count and its rows; when reading, into rows that are empty."""
+    cdef int64_t n = rows.n, i
+    exchange(s, &n, sizeof(n))
+    if not s.writing and stream_holds(s, n, rows.row_bytes):
+        for i in range(n):
+            s.failed = rows_add(th, rows) == NULL or s.failed
+    if n:
+        exchange(s, rows.data, n * rows.row_bytes)
 
 
 cdef inline void exchange_heap(Stream* s, Heap* heap) noexcept nogil:
@@ -128,17 +139,12 @@ cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
     """All that changes while a simulation runs."""
     cdef int32_t i, first = sim.node_port_start[sim.n_host]
     cdef Pool* pool
-    cdef int64_t n_failed = th.failed.n
     for i in range(n_own):
         exchange(s, own[i], sizeof(int64_t))
     exchange(s, &th.totals, sizeof(Totals))
     exchange(s, &th.activity_ps, sizeof(int64_t))
-    exchange(s, &n_failed, sizeof(int64_t))
-    if not s.writing and stream_holds(s, n_failed, sizeof(UnfinishedRow)):
-        for i in range(n_failed):
-            s.failed = rows_add(th, &th.failed) == NULL or s.failed
-    if n_failed:
-        exchange(s, th.failed.data, n_failed * sizeof(UnfinishedRow))
+    exchange_rows(s, th, &th.failed)
+    exchange_rows(s, th, &th.leftovers)
     exchange(s, sim.port, sim.n_port * sizeof(Port))
     exchange(s, sim.cold, sim.n_port * sizeof(PortCold))
     exchange(s, sim.queue + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(Queue))

@@ -100,13 +100,16 @@ cdef inline void send_data(Sim* sim, Thread* th, Host* h, SendHalf* q,
 
 
 cdef inline void flow_failed(Sim* sim, Thread* th, Host* h, SendHalf* q) noexcept nogil:
-    """Remember a flow given up, for the list of unfinished ones."""
+    """Remember a flow given up, for the list of unfinished ones.
+
+    How much its receiver has is not for the sender to know: `Engine.unfinished` looks it up.
+    """
     cdef UnfinishedRow* row = <UnfinishedRow*>rows_add(th, &th.failed)
     if row == NULL:
         return
     row.flow = q.conn
     row.until_ps = -1
-    row.delivered_bytes = payload_before(sim, q, q.una)
+    row.delivered_bytes = 0
     row.size_bytes = q.size_bytes
     row.src = h.node
     row.dst = <int32_t>q.dst

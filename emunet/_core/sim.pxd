@@ -3,17 +3,17 @@
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from emunet._core.connection cimport (TIMER_CC, TIMER_RTO, TIMER_START, connection_timer, inflight,
                                       payload_before)
 from emunet._core.host cimport host_window
-from emunet._core.memory cimport heap_push, rows_add, table_find
+from emunet._core.memory cimport heap_push, rows_move, table_find
 from emunet._core.switch cimport port_due, port_sampled, switch_window
 from emunet._core.types cimport (FOREVER, NIL, N_CLASS, WAIT_ACK, WAIT_ACK_LOST, WAIT_PACING,
                                  WAIT_PAUSED, WAIT_START, WAIT_WINDOW, EventRow, FlowRow, Host,
-                                 LinkRx, LinkTx, PfcRow, PortCold, QueueRow, RecvHalf, Release,
-                                 SendHalf, Sim, Switch, Table, Thread, Timer, Totals,
+                                 Leftover, LinkRx, LinkTx, PfcRow, PortCold, QueueRow, RecvHalf,
+                                 Release, SendHalf, Sim, Switch, Table, Thread, Timer, Totals,
                                  UnfinishedRow)
 
 cdef enum:
@@ -29,6 +29,7 @@ cdef inline void thread_init(Thread* th) noexcept nogil:
     th.pfc.row_bytes = sizeof(PfcRow)
     th.releases.row_bytes = sizeof(Release)
     th.failed.row_bytes = sizeof(UnfinishedRow)
+    th.leftovers.row_bytes = sizeof(Leftover)
     th.dirty.row_bytes = sizeof(uint32_t)
     th.retired.row_bytes = sizeof(void*)
     th.failure.time_ps = FOREVER
@@ -46,23 +47,20 @@ cdef inline void thread_close(Thread* th) noexcept nogil:
     free(th.pfc.data)
     free(th.releases.data)
     free(th.failed.data)
+    free(th.leftovers.data)
     free(th.dirty.data)
     free(th.retired.data)
     free(th.heap)
 
 
 cdef inline bint thread_merge(Thread* into, Thread* th) noexcept nogil:
-    """Move a thread's sums and failed flows to another's; False without memory."""
+    """Move a thread's sums and what is left of failed flows to another's; False without memory."""
     cdef int64_t i
-    cdef void* row
     cdef int64_t* a = <int64_t*>&into.totals
     cdef int64_t* b = <int64_t*>&th.totals
-    while th.failed.n:
-        row = rows_add(into, &into.failed)
-        if row == NULL:
-            return False
-        th.failed.n -= 1
-        memcpy(row, th.failed.data + th.failed.n * th.failed.row_bytes, th.failed.row_bytes)
+    if not (rows_move(into, &into.failed, &th.failed)
+            and rows_move(into, &into.leftovers, &th.leftovers)):
+        return False
     for i in range(<int64_t>(sizeof(Totals) // sizeof(int64_t))):
         a[i] += b[i]
         b[i] = 0
@@ -360,13 +358,17 @@ cdef inline int64_t start_time(Host* h, uint32_t conn) noexcept nogil:
     return -1
 
 
+cdef inline int64_t recv_epsn(Host* h, uint32_t conn, int64_t gone) noexcept nogil:
+    """Expected PSN of a receiver half; `gone` if it has been forgotten."""
+    cdef uint32_t slot = table_find(&h.recv_table, conn)
+    return h.recv[slot].epsn if slot != NIL else gone
+
+
 cdef inline void send_waiting(
     Sim* sim, Host* h, SendHalf* q, int64_t now_ps, UnfinishedRow* row
 ) noexcept nogil:
     """What a sender half waits for: the first of the WAIT_* that applies, and until when."""
-    cdef Host* peer = &sim.hosts[q.dst]
-    cdef uint32_t slot = table_find(&peer.recv_table, q.conn)
-    cdef uint32_t epsn = peer.recv[slot].epsn if slot != NIL else q.n_packet
+    cdef uint32_t epsn = <uint32_t>recv_epsn(&sim.hosts[q.dst], q.conn, q.n_packet)
     cdef int32_t port = h.port_start + q.port
     row.flow = q.conn
     row.until_ps = q.rto_ps if q.rto_ps != FOREVER else -1

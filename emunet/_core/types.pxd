@@ -481,6 +481,10 @@ cdef struct Release:         # a receiver half to be forgotten, on its way to it
     uint32_t host
     uint32_t conn
 
+cdef struct Leftover:        # a receiver half forgotten before its message was whole
+    uint32_t conn
+    uint32_t epsn
+
 cdef struct Failure:         # the earliest failing policy call
     int64_t time_ps          # FOREVER: none
     int64_t node
@@ -520,6 +524,7 @@ cdef struct Thread:          # what one thread writes; padded apart by its size
     Rows releases
     Rows dirty               # links written in this window (uint32)
     Rows failed              # flows given up, as rows of unfinished()
+    Rows leftovers           # what their receivers had when they were forgotten
     Rows retired             # rings replaced in this window (pointers)
     Due* heap
     int32_t heap_n

@@ -38,7 +38,7 @@ def command(
         {
             "name": Path(flows).stem,
             "topology": topology_of(topology),
-            "workload": [{"flows": {"path": str(Path(flows).resolve()), "dialect": dialect}}],
+            "workload": [{"flows": {"path": flows, "dialect": dialect}}],
         }
     )
     return execute(parse_scenario(text, overrides, name="replay"), overrides=(), **options)

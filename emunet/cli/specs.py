@@ -21,7 +21,7 @@ def topology_of(spec: str) -> dict[str, Any]:
     kind, *options = spec.split(",")
     if kind not in TOPOLOGIES:
         if Path(spec).is_file():
-            return {"kind": "file", "path": str(Path(spec).resolve())}
+            return {"kind": "file", "path": spec}
         raise click.BadParameter(
             f"{spec!r} is neither a file nor one of {', '.join(TOPOLOGIES)} with options, "
             f"such as fat_tree,k=8",

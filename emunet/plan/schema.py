@@ -8,7 +8,7 @@ and `Plan.digest` names it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -276,3 +276,29 @@ def make_plan(
         if not isinstance(scalars.get(scalar.name), scalar.kind):
             raise ValueError(f"plan scalar {scalar.name} must be {scalar.kind.__name__}")
     return Plan(frozen, dict(scalars), list(names), congestion, congestion_digest)
+
+
+def contradictions(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Arrays that do not fit the plan's own counts, each with what is wrong; none if it is whole.
+
+    Lengths of what belongs to nodes, ports and switches, and numbers of nodes and ports.
+    """
+    n_node, n_port = int(plan.n_node), int(plan.n_port)
+    counts = {"n_host": int(plan.n_host), "n_node": n_node, "n_port": n_port}
+    lengths = {**counts, "n_node + 1": n_node + 1, "n_switch": n_node - counts["n_host"]}
+    for spec in ARRAYS:
+        rows = lengths.get(str(spec.shape[0]))
+        shape = plan.arrays[spec.name].shape
+        if rows is not None and shape != (rows, *spec.shape[1:]):
+            yield spec.name, f"its shape is {shape}, not ({', '.join(map(str, spec.shape))})"
+    if len(plan.names) != n_node:
+        yield "names", f"{len(plan.names)} names for {n_node} nodes"
+    for name, least, below in (
+        ("node_port_start", 0, n_port + 1),
+        ("port_node", 0, n_node),
+        ("port_peer", 0, n_port),
+    ):
+        wrong = np.flatnonzero((plan.arrays[name] < least) | (plan.arrays[name] >= below))
+        if len(wrong):
+            at = int(wrong[0])
+            yield name, f"entry {at} is {plan.arrays[name][at]}, not {least} to {below - 1}"

@@ -13,9 +13,8 @@ from emunet.trace.tables import Tables
 def unfinished_reasons(run: Tables, limit: int = 10) -> list[str]:
     """Lines such as ``flow 12, h3 -> h7: 1.2MB of 2MB delivered; waits for window``.
 
-    Of a message that its sender gave up, the bytes are those acknowledged until then, unless all of
-    it is known to be delivered. Messages marked background are left out, and those that ``until``
-    has cut; given-up ones are always listed.
+    Messages marked background are left out, and those that ``until`` has cut; given-up ones are
+    always listed.
 
     Parameters
     ----------
@@ -27,29 +26,24 @@ def unfinished_reasons(run: Tables, limit: int = 10) -> list[str]:
     c = run.columns("unfinished")
     if not len(c["flow"]):
         return []
-    flows = run.columns("flows", "background", "fct_rx_ps")
-    listed = flows["background"][c["flow"]] == 0
-    arrived = flows["fct_rx_ps"][c["flow"]] >= 0
+    listed = run.columns("flows", "background")["background"][c["flow"]] == 0
     if run.meta.get("reason") == CUT_REASON:
         listed &= c["wait"] == WAIT_FAILED
     places = np.flatnonzero(listed)
     lines = [
-        _line(run, {name: int(column[i]) for name, column in c.items()}, bool(arrived[i]))
-        for i in places[:limit]
+        _line(run, {name: int(column[i]) for name, column in c.items()}) for i in places[:limit]
     ]
     if len(places) > limit:
         lines.append(f"and {len(places) - limit:,} more (table `unfinished` of the trace)")
     return lines
 
 
-def _line(run: Tables, row: dict[str, int], arrived: bool) -> str:
+def _line(run: Tables, row: dict[str, int]) -> str:
     names = run.plan.names
-    size = size_text(row["size_bytes"])
-    part = size if arrived else size_text(row["delivered_bytes"])
-    known = row["wait"] != WAIT_FAILED or arrived
     line = (
-        f"flow {row['flow']}, {names[row['src']]} -> {names[row['dst']]}: {part} of {size} "
-        f"{'delivered' if known else 'acknowledged'}; waits for {WAIT_NAMES[row['wait']]}"
+        f"flow {row['flow']}, {names[row['src']]} -> {names[row['dst']]}: "
+        f"{size_text(row['delivered_bytes'])} of {size_text(row['size_bytes'])} delivered; "
+        f"waits for {WAIT_NAMES[row['wait']]}"
     )
     if row["port"] >= 0:
         line += f" at {run.port_name(row['port'])}"

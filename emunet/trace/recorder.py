@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,12 @@ class Recorder(ABC):
         Digest of the results, 32 hex digits; empty before `finish`.
     warnings : list of str
         What the user should know about the outputs; complete after `finish`.
+    folder : pathlib.Path
+        Where the trace is; the present one for a trace in memory.
     """
 
     def __init__(self) -> None:
+        self.folder = Path()
         self.digest = ""
         self.warnings: list[str] = []
         self._result = ResultDigest()

@@ -175,7 +175,13 @@ PFC_COLUMNS: tuple[Dataset, ...] = (
 UNFINISHED_COLUMNS: tuple[Dataset, ...] = (
     _column("unfinished", "flow", "int64", "", "message number"),
     _column("unfinished", "until_ps", "int64", "ps", "armed until; -1: no timer"),
-    _column("unfinished", "delivered_bytes", "int64", "bytes", "in order at the receiver"),
+    _column(
+        "unfinished",
+        "delivered_bytes",
+        "int64",
+        "bytes",
+        "in order at the receiver, which takes data until `linger` after a message is given up",
+    ),
     _column("unfinished", "size_bytes", "int64", "bytes", "payload of the message"),
     _column("unfinished", "src", "int32", "", "sending host"),
     _column("unfinished", "dst", "int32", "", "receiving host"),
@@ -291,6 +297,20 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         "text",
         "",
         "blake2b of all results, 32 hex digits; empty without counters",
+    ),
+    Attribute(
+        "meta",
+        "workload_flows",
+        "int",
+        "",
+        "messages of the whole workload, those after its end included; missing if not known before",
+    ),
+    Attribute(
+        "meta",
+        "base_dir",
+        "text",
+        "",
+        "where the scenario's relative paths begin, as seen from the folder of this file",
     ),
     Attribute("meta", "plan_digest", "text", "", "blake2b of the Plan, 32 hex digits"),
     Attribute(

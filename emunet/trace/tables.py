@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emunet._core.rows import CLASS_COUNTERS
-from emunet.plan.schema import ARRAYS, N_CLASS, SCALARS, Plan, make_plan
+from emunet.errors import NO_VALUE, InputFileError
+from emunet.plan.schema import ARRAYS, N_CLASS, SCALARS, Plan, contradictions, make_plan
 from emunet.trace.schema import datasets_of
 from emunet.trace.source import Source
 
@@ -78,12 +79,18 @@ class Tables:
         attributes = self.source.attributes("plan")
         arrays = {spec.name: self.source.read("plan", spec.name) for spec in ARRAYS}
         scalars = {spec.name: attributes[spec.name] for spec in SCALARS}
-        return make_plan(
-            arrays,
-            scalars,
-            self.source.texts("plan", "names"),
-            congestion_digest=attributes["congestion_digest"],
-        )
+        try:
+            plan = make_plan(
+                arrays,
+                scalars,
+                self.source.texts("plan", "names"),
+                congestion_digest=attributes["congestion_digest"],
+            )
+        except ValueError as error:
+            raise self._damaged("/plan", str(error)) from None
+        for name, problem in contradictions(plan):
+            raise self._damaged(f"/plan/{name}", problem)
+        return plan
 
     @property
     def warnings(self) -> list[str]:
@@ -180,10 +187,15 @@ class Tables:
         node = int(self.plan.port_node[port])
         return f"{self.plan.names[node]}:{port - int(self.plan.node_port_start[node])}"
 
+    def _damaged(self, part: str, problem: str) -> InputFileError:
+        fix = "copy it again, or run the scenario again"
+        return InputFileError(self.name, 0, 0, NO_VALUE, f"{part} is damaged: {problem}", fix)
+
     def _frame(self, group: str, columns: dict[str, np.ndarray]) -> pd.DataFrame:
         import pandas as pd
 
         columns = {name: column for name, column in columns.items() if column.ndim == 1}
+        self._check_length(group, len(next(iter(columns.values()))))
         frame = pd.DataFrame(columns)
         for spec in datasets_of(group):
             if spec.enum:
@@ -197,6 +209,14 @@ class Tables:
             frame.insert(0, "name", plan.names[plan.n_host : plan.n_host + len(frame)])
             frame.index = pd.RangeIndex(plan.n_host, plan.n_host + len(frame), name="node")
         return frame
+
+    def _check_length(self, group: str, n_row: int) -> None:
+        """Tables of ports and switches have no more rows than the plan has; fewer, if killed."""
+        if group in ("ports", "switches"):
+            plan = self.plan
+            most = plan.n_port if group == "ports" else plan.n_node - plan.n_host
+            if n_row > most:
+                raise self._damaged(f"/{group}", f"{n_row} rows for {most} {group}")
 
     def _flow_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
         import pandas as pd

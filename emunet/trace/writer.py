@@ -148,6 +148,7 @@ class TraceWriter(Recorder):
     ) -> None:
         super().__init__()
         self.path = Path(path)
+        self.folder = self.path.parent
         self.part_path = self.path.with_name(self.path.name + ".part")
         self._filters = _filters(compression)
         self._force = force

@@ -261,22 +261,12 @@ class TwinEngine:
         """Messages whose sender lacks the last acknowledgement, and what each waits for."""
         rows = []
         for host in self._hosts:
-            for s in host.failed:
-                rows.append(
-                    (
-                        s.flow,
-                        -1,
-                        s.bytes_below(s.una),
-                        s.size_bytes,
-                        host.node,
-                        s.dst,
-                        -1,
-                        WAIT_FAILED,
-                    )
-                )
-            for s in host.senders.values():
-                until_ps, port, wait = self._wait(s)
-                delivered_bytes = self._hosts[s.dst].receivers[s.flow].delivered_bytes
+            given_up = ((s, -1, -1, WAIT_FAILED) for s in host.failed)
+            waiting = ((s, *self._wait(s)) for s in host.senders.values())
+            for s, until_ps, port, wait in (*given_up, *waiting):
+                peer = self._hosts[s.dst]
+                half = peer.receivers.get(s.flow)
+                delivered_bytes = half.delivered_bytes if half else peer.leftovers[s.flow]
                 rows.append(
                     (s.flow, until_ps, delivered_bytes, s.size_bytes, host.node, s.dst, port, wait)
                 )

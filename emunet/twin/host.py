@@ -89,6 +89,7 @@ class Host(Node):
         self.senders: dict[int, Sender] = {}
         self.receivers: dict[int, Receiver] = {}
         self.failed: list[Sender] = []
+        self.leftovers: dict[int, int] = {}  # bytes that receivers had when they were forgotten
 
     # connections
 
@@ -169,7 +170,7 @@ class Host(Node):
         if entity < 0:
             self.unpause(self.ports[entity], number // 2, now)
         elif number == RELEASE:
-            del self.receivers[entity]
+            self.leftovers[entity] = self.receivers.pop(entity).delivered_bytes
         else:
             self.world.moved_ps = now
             self.senders[entity].fire(number, now)

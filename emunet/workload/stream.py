@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from emunet.errors import Problems
+from emunet.errors import InputFileError, Problems
 from emunet.units import format_time
 from emunet.workload import wire
 from emunet.workload.messages import Context, Element, Messages, concatenate
@@ -195,7 +195,12 @@ def stream(
             base_dir=Path(base_dir),
             problems=problems,
         )
-        elements.append(importlib.import_module(f"emunet.workload.{kind}").element(item, context))
+        generator = importlib.import_module(f"emunet.workload.{kind}")
+        try:
+            elements.append(generator.element(item, context))
+        except InputFileError as error:
+            error.named_at = context.path
+            raise
     problems.check()
     return WorkloadStream(elements, chunk, _late_repairs(scenario, elements))
 

@@ -234,3 +234,57 @@ def test_a_second_run_that_is_interrupted_is_not_compared(
     assert found.digest_again == ""
     monkeypatch.setattr("emunet.progress.for_terminal", lambda quiet: CtrlC())
     assert emunet("verify", trace).code == 130
+
+
+POLICY = """
+import numpy as np
+PARAMS = ()
+STATE = np.dtype([])
+CLAIMS = ()
+def start(ctx, params, state, out):
+    out.window_bytes = 3 * ctx.mtu_bytes
+"""
+
+FLOWS = "src,dst,size_bytes,start_us\n0,1,50000,0\n2,1,70000,1\n1,2,500,90\n"
+
+
+@pytest.mark.parametrize("command", ["run", "replay"])
+def test_a_trace_goes_with_its_scenarios_folder(
+    emunet: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Claim of trace_format.md: a trace holds no path of the machine that the user did not write,
+    and is run again wherever its scenario's folder has been moved; moved alone, it is not."""
+    here = tmp_path / "here"
+    (here / "traces").mkdir(parents=True)
+    (here / "flows.csv").write_text(FLOWS)
+    (here / "mine.py").write_text(POLICY)
+    (here / "scenario.yaml").write_text(
+        "topology: {kind: star, hosts: 4}\nworkload: [flows: flows.csv]\n"
+    )
+    monkeypatch.chdir(here)
+    given = ["scenario.yaml"] if command == "run" else ["flows.csv", "-t", "star,hosts=4"]
+    assert emunet(command, *given, "--cc", "mine.py", "-o", "traces/run.h5").code == 0
+    with h5py.File("traces/run.h5") as f:
+        assert f["meta"].attrs["base_dir"] == ".."
+        assert f["meta"].attrs["workload_flows"] == 3
+        told = [f["meta/scenario"].asstr()[()], *map(str, f["meta"].attrs.values())]
+        assert not [text for text in told if str(tmp_path) in text]
+    monkeypatch.chdir(tmp_path)
+    here.rename(tmp_path / "there")
+    assert emunet("verify", tmp_path / "there" / "traces" / "run.h5").code == 0
+    shutil.copy(tmp_path / "there" / "traces" / "run.h5", tmp_path / "alone.h5")
+    assert emunet("verify", tmp_path / "alone.h5").code in (2, 3)
+
+
+def test_the_messages_of_the_whole_workload_are_counted(tmp_path: Path) -> None:
+    """Claim of trace_format.md: `workload_flows` counts those after the end, too, and is missing
+    where the workload draws how many there are."""
+    flows = tmp_path / "flows.csv"
+    flows.write_text(FLOWS)
+    fixed = {**SCENARIO, "workload": [{"flows": str(flows)}], "until": "90us"}
+    with run(fixed, out=tmp_path / "cut.h5") as cut:
+        assert (len(cut.flows), cut.meta["workload_flows"]) == (2, 3)
+    drawn = {"poisson": {"sizes": "websearch", "load": 0.1, "until": "20us"}}
+    for out in (tmp_path / "drawn.h5", None):
+        with run({**SCENARIO, "workload": [drawn]}, out=out) as found:
+            assert "workload_flows" not in found.meta

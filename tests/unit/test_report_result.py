@@ -122,6 +122,9 @@ def arrived_world() -> World:
     world.messages["background"][:] = False
     late = world.drained["flows"][:1].copy()
     late["flow"], late["kind"], late["time_ps"] = 3, rows.FLOW_RX_DONE, 45_000_000
+    given_up = world.unfinished["flow"] == 3
+    world.unfinished["delivered_bytes"][given_up] = world.messages["size_bytes"][3]
+    world.unfinished["size_bytes"][given_up] = world.messages["size_bytes"][3]
     world.drained["flows"] = np.concatenate([world.drained["flows"], late])
     return world
 
@@ -196,7 +199,7 @@ def test_reasons_of_unfinished_messages() -> None:
     )
     world.unfinished["src"], world.unfinished["dst"] = 1, 2
     assert unfinished_reasons(run_of(world, "stuck", background=False)) == [
-        "flow 3, h1 -> h2: 0B of 64KB acknowledged; waits for nothing: retries exhausted",
+        "flow 3, h1 -> h2: 0B of 64KB delivered; waits for nothing: retries exhausted",
         "flow 5, h1 -> h2: 64KB of 64KB delivered; "
         "waits for the acknowledgement of delivered data, timer at 60us",
         "flow 7, h1 -> h2: 32KB of 64KB delivered; waits for a paused class at leaf0:2",

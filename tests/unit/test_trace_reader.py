@@ -201,6 +201,56 @@ def test_a_damaged_dataset(path: Path) -> None:
     assert len(open_tables(path).flows) == 60
 
 
+@pytest.mark.parametrize(
+    ("name", "row", "value"),
+    [
+        ("port_peer", 2, 10**6),
+        ("port_peer", 2, -1),
+        ("port_node", 0, 99),
+        ("node_port_start", 1, -3),
+        ("node_port_start", 1, 10**6),
+    ],
+)
+def test_a_plan_that_contradicts_itself_is_damaged(
+    path: Path, name: str, row: int, value: int
+) -> None:
+    """Claim: numbers of nodes and ports that do not exist are the file's fault, by name and entry;
+    the rest of the file can be read."""
+    record(TraceWriter(path), make_world(60))
+    with h5py.File(path, "r+") as f:
+        f[f"plan/{name}"][row] = value
+    said = rf"run.h5: /plan/{name} is damaged: entry {row} is {value}, not 0 to \d+; copy it again"
+    with pytest.raises(InputFileError, match=said):
+        _ = open_tables(path).ports
+    assert len(open_tables(path).flows) == 60
+
+
+def test_a_plan_cut_short_is_damaged(path: Path) -> None:
+    """Claim: an array of another length or rank than its place in the plan is named."""
+    for column, said in (
+        (np.zeros(3, np.int64), r"/plan/port_rate_bps is damaged: its shape is \(3,\), not"),
+        (np.zeros((3, 3), np.int64), "/plan is damaged: plan array port_rate_bps: 2 dimensions"),
+    ):
+        record(TraceWriter(path, force=True), make_world(60))
+        with h5py.File(path, "r+") as f:
+            del f["plan/port_rate_bps"]
+            f["plan/port_rate_bps"] = column
+        with pytest.raises(InputFileError, match=said):
+            _ = open_tables(path).ports
+
+
+def test_more_ports_than_the_plan_has_are_damage(path: Path) -> None:
+    """Claim: a table of ports with more rows than there are ports is named."""
+    record(TraceWriter(path), make_world(60))
+    with h5py.File(path, "r+") as f:
+        for name in list(f["ports"]):
+            column = f["ports"][name][:]
+            del f["ports"][name]
+            f["ports"][name] = np.concatenate([column, column])
+    with pytest.raises(InputFileError, match=r"/ports is damaged: \d+ rows for \d+ ports"):
+        _ = open_tables(path).ports
+
+
 def test_a_missing_dataset(path: Path) -> None:
     """Claim: a dataset that a trace must have and has not is named."""
     record(TraceWriter(path), make_world(60))

@@ -188,7 +188,8 @@ def test_files_are_read_beside_the_scenario(tmp_path: Path) -> None:
         "flows.csv: not in order of start: 1 of 2 flows start before the one above them; "
         "sorted (equal starts keep the order of the file)"
     ]
-    with pytest.raises(InputFileError, match=r"flows\.csv: does not exist"):
+    where = r"\[\$\.workload\[0\]\.flows\]$"
+    with pytest.raises(InputFileError, match=rf"flows\.csv: does not exist.* {where}"):
         stream(scenario, build(scenario.topology), tmp_path.parent)
 
 
