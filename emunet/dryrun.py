@@ -11,7 +11,6 @@ from emunet.units import format_size, format_time
 
 if TYPE_CHECKING:
     from emunet.selftest import Speed
-    from emunet.workload import Element
 
 # Time of a message and of a logged packet event in packet-hops of the self-test; how much faster
 # and slower a run can be than that. Measured on fabrics of 128 to 1,024 hosts.
@@ -75,7 +74,7 @@ def needs(prepared: Prepared) -> Needs:
     lines = [
         ("fabric", f"{topology.n_host:,} hosts, {topology.n_switch:,} switches"),
         ("messages", f"{messages}{e.messages:,}, at most {e.active_flows:,} at once"),
-        *(("workload", _element(element)) for element in prepared.stream.elements),
+        *(("workload", element.words) for element in prepared.stream.elements),
         ("packet-hops", f"{about}{e.packet_hops:,}"),
         ("simulated", f"{format_time(e.span_ps, 3)} at least"),
         ("memory", f"about {format_size(e.memory_bytes, 3)}"),
@@ -84,13 +83,6 @@ def needs(prepared: Prepared) -> Needs:
         *(("note", note) for note in e.notes),
     ]
     return Needs(e.packet_hops, work, numbers, lines)
-
-
-def _element(element: Element) -> str:
-    """One element of the workload in one line: sizes, loads, pattern, file."""
-    said = "; ".join(f"{name} {text}" for name, text in element.facts.items())
-    name = "" if element.tag == element.kind else f" ({element.tag})"
-    return f"{element.kind}{name}: {said}"
 
 
 def cpu_times(found: Needs, rate: Speed) -> dict[str, float]:

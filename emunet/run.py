@@ -404,6 +404,7 @@ class _Loop:
                 "machine": machine_facts(),
             },
             self.prepared.stream.tags,
+            workload=[element.words for element in self.prepared.stream.elements],
             queues_every_ps=queues.every if queues else 0,
             queues_ports=queues.ports if queues else "all",
             packets=packets is not None,

@@ -310,7 +310,6 @@ cdef class Engine(Fabric):
         cdef int32_t i, c, n = sim.n_port, first = sim.node_port_start[sim.n_host]
         cdef PortCold* cold
         cdef Group* g
-        cdef int64_t paused
         out = {name: np.zeros(n, dtype=np.int64) for name in R.PORT_COUNTERS}
         out |= {name: np.zeros((n, N_CLASS), dtype=np.int64) for name in R.CLASS_COUNTERS}
         out["queue_byte_ps"] = np.zeros(n, dtype=np.float64)

@@ -81,8 +81,9 @@ PFC_ROW = np.dtype([
     ("pad", "u2"),
 ])
 
-# in this order the first that applies; `until_ps` is the start, the pause's expiry, the earliest
-# turn (WAIT_PACING), or the deadline of the retransmission timer
+# WAIT_FAILED if given up, else the first that applies of WAIT_START, _ACK_LOST, _WINDOW, _ACK,
+# _PAUSED, _PACING; `until_ps` is the start, the pause's expiry, the earliest turn (_PACING), or the
+# deadline of the retransmission timer
 (WAIT_START, WAIT_PAUSED, WAIT_ACK, WAIT_WINDOW, WAIT_PACING, WAIT_FAILED, WAIT_ACK_LOST) = range(7)
 WAIT_NAMES = (
     "its start time",

@@ -367,7 +367,7 @@ cdef inline int64_t recv_epsn(Host* h, uint32_t conn, int64_t gone) noexcept nog
 cdef inline void send_waiting(
     Sim* sim, Host* h, SendHalf* q, int64_t now_ps, UnfinishedRow* row
 ) noexcept nogil:
-    """What a sender half waits for: the first of the WAIT_* that applies, and until when."""
+    """What a sender half waits for: the first WAIT_* that applies (rows.py), and until when."""
     cdef uint32_t epsn = <uint32_t>recv_epsn(&sim.hosts[q.dst], q.conn, q.n_packet)
     cdef int32_t port = h.port_start + q.port
     row.flow = q.conn

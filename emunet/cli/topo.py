@@ -30,7 +30,7 @@ def show(topology: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from emunet.cli.output import print_json, print_tree
     from emunet.cli.specs import topology_of
     from emunet.errors import Problems
-    from emunet.plan.compile import farthest, path_model, settings_of
+    from emunet.plan.compile import path_model, settings_of
     from emunet.scenario import load_scenario, parse_scenario
     from emunet.topology import build, describe
     from emunet.topology.changes import changed
@@ -43,10 +43,7 @@ def show(topology: str, overrides: tuple[str, ...], as_json: bool) -> None:
     problems = Problems(scenario.locate)
     fabric = changed(build(scenario.topology, scenario.base_dir), scenario.links, problems)
     problems.check()
-    paths = path_model(fabric, settings_of(scenario))
-    facts, far = describe(fabric, paths), farthest(fabric, paths)
-    if far is not None:
-        facts["bdp_bytes"] = far.bdp_bytes
+    facts = describe(fabric, path_model(fabric, settings_of(scenario)))
     if as_json:
         print_json(facts)
     else:

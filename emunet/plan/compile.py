@@ -35,7 +35,7 @@ from emunet.plan.switches import (
 from emunet.scenario.fabric import MOST_SR_WINDOW
 from emunet.topology.changes import changed
 from emunet.topology.core import Topology
-from emunet.topology.frames import PS_PER_S_BIT, serialisation_ps
+from emunet.topology.frames import serialisation_ps
 from emunet.units import format_time
 
 if TYPE_CHECKING:
@@ -169,48 +169,15 @@ def _check_lookahead(topology: Topology, ahead: Lookahead, problems: Problems) -
         )
 
 
-@dataclass(frozen=True)
-class Farthest:
-    """The pair of hosts with the largest base RTT.
-
-    Attributes
-    ----------
-    rtt_ps : int
-        Its base RTT.
-    rate_bps : int
-        Of the slowest link between them, on the best of the shortest paths.
-    """
-
-    rtt_ps: int
-    rate_bps: int
-
-    @property
-    def bdp_bytes(self) -> int:
-        """Bytes that fill the path: the rate of its slowest link times the base RTT."""
-        return self.rtt_ps * self.rate_bps // PS_PER_S_BIT
-
-
-def farthest(topology: Topology, paths: PathModel) -> Farthest | None:
-    """The farthest pair of those that ``topo show`` looks at; None for less than two hosts."""
-    from emunet.topology.facts import _pairs
-
-    if topology.n_host < 2:
-        return None
-    src, dst, _, _ = _pairs(topology)
-    rtt = paths.base_rtt_ps(src, dst)
-    worst = int(np.argmax(rtt))
-    ways = paths.ways(int(src[worst]), int(dst[worst]))
-    rate = max(min(link.rate_bps for link in way) for way in ways)
-    return Farthest(int(rtt[worst]), rate)
-
-
 def _check_timeout(
     topology: Topology, paths: PathModel, settings: Settings, warnings: list[str]
 ) -> None:
     """A timeout within a round trip sends again what is not lost."""
-    far = farthest(topology, paths)
-    if far is None:
+    from emunet.topology.facts import farthest
+
+    if topology.n_host < 2:
         return
+    far = farthest(topology, paths)
     slot = int(settings.frames.data_slot_bytes(settings.mtu_bytes))
     least_ps = far.rtt_ps + int(serialisation_ps(slot, far.rate_bps))
     if settings.rto_ps > least_ps:

@@ -13,9 +13,13 @@ import numpy as np
 from emunet.errors import Problems
 from emunet.plan.schema import N_CLASS, NO_LIMIT
 from emunet.plan.switches import UNLIMITED, Part, SwitchSettings, Threshold, parts
+from emunet.scenario.fabric import Nic, Transport
+from emunet.scenario.scenario import Scenario
 from emunet.topology.core import Topology
 from emunet.topology.frames import PS_PER_S_BIT, Frames
 from emunet.units import format_rate, format_size, format_time
+
+_NIC, _TRANSPORT = Nic(), Transport()
 
 MIN_LOOKAHEAD_PS = 1000
 """Least lookahead accepted: below it windows hold no work."""
@@ -26,7 +30,7 @@ MOST_CHARGED_BYTES = 65_535
 
 @dataclass(frozen=True)
 class Settings(SwitchSettings):
-    """Everything but topology and workload, as plain numbers.
+    """Everything but topology and workload, as plain numbers; by default an empty scenario's.
 
     Attributes
     ----------
@@ -37,21 +41,21 @@ class Settings(SwitchSettings):
     """
 
     groups: tuple[tuple[str, SwitchSettings], ...] = ()
-    seed: int = 1
-    ties: str = "draw"
-    path: str = "ecmp"
-    recovery: str = "gbn"
-    mtu_bytes: int = 4096
-    ack_every: int = 1
-    rto_ps: int = 4_194_304_000
-    max_retries: int = 7
-    sr_window_packets: int = 1024
-    sr_reorder_packets: int = 256
-    linger_ps: int = 1_000_000_000
-    cnp_interval_ps: int = 4_000_000
-    cnp_class: int = 6
-    nic_latency_ps: int = 300_000
-    nic_pause_latency_ps: int = 300_000
+    seed: int = Scenario.model_fields["seed"].default
+    ties: str = Scenario.model_fields["ties"].default
+    path: str = _TRANSPORT.path
+    recovery: str = _TRANSPORT.recovery
+    mtu_bytes: int = _TRANSPORT.mtu
+    ack_every: int = _TRANSPORT.ack_every
+    rto_ps: int = _TRANSPORT.rto
+    max_retries: int = _TRANSPORT.max_retries
+    sr_window_packets: int = _TRANSPORT.sr_window
+    sr_reorder_packets: int = _TRANSPORT.sr_reorder
+    linger_ps: int = _TRANSPORT.linger
+    cnp_interval_ps: int = _TRANSPORT.cnp_interval
+    cnp_class: int = _TRANSPORT.cnp_class
+    nic_latency_ps: int = _NIC.latency
+    nic_pause_latency_ps: int = _NIC.pfc_response
 
     @property
     def frames(self) -> Frames:

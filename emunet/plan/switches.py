@@ -8,8 +8,11 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from emunet.plan.schema import DYNAMIC, N_CLASS, NO_LIMIT
+from emunet.scenario.switch import Switch
 from emunet.topology.core import Topology
 from emunet.topology.frames import Frames
+
+_SWITCH = Switch()
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class TrafficClass:
 
 @dataclass(frozen=True)
 class SwitchSettings:
-    """A switch.
+    """A switch; by default that of an empty scenario.
 
     Attributes
     ----------
@@ -106,16 +109,16 @@ class SwitchSettings:
     classes : tuple of (int, ClassChanges)
     """
 
-    switch_latency_ps: int = 500_000
-    switch_pause_latency_ps: int = 300_000
-    buffer_bytes: int = 32_000_000
-    cell_bytes: int = 1
-    alpha: float = 0.125
-    reserved_bytes: int = 0
-    xon_offset_bytes: int = 3_000
-    lossless_classes: tuple[int, ...] = (3,)
+    switch_latency_ps: int = _SWITCH.latency
+    switch_pause_latency_ps: int = _SWITCH.pfc_response
+    buffer_bytes: int = _SWITCH.buffer
+    cell_bytes: int = _SWITCH.cell
+    alpha: float = _SWITCH.dt_alpha
+    reserved_bytes: int = _SWITCH.reserved
+    xon_offset_bytes: int = _SWITCH.xon_offset
+    lossless_classes: tuple[int, ...] = _SWITCH.lossless_classes
     headroom_bytes: int | None = None
-    headroom_pool_bytes: int | None = None
+    headroom_pool_bytes: int | None = _SWITCH.headroom_pool
     ecn: Ecn | None = ECN_AUTO
     classes: tuple[tuple[int, ClassChanges], ...] = ()
 

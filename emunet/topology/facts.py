@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ def describe(topology: Topology, paths: PathModel | None = None) -> dict[str, An
         ports}``; ``links_by_tier``: list of ``{lower, upper, rate_bps, rate_back_bps, delay_ps,
         links, parallel}``; ``oversubscription``: list of ``{tier, down_bps, up_bps, ratio}`` (ratio
         None at the top); ``warnings``; and with `paths` ``diameter_hops``, ``base_rtt_ps`` ``{min,
-        median, max}``, ``bdp_bytes`` (largest base RTT at the usual host rate), ``host_rate_bps``,
-        ``pairs`` and ``sampled``.
+        median, max}``, ``bdp_bytes`` (of the farthest hosts), ``host_rate_bps``, ``pairs`` and
+        ``sampled``.
     """
     facts: dict[str, Any] = {
         "kind": topology.kind,
@@ -47,6 +48,39 @@ def describe(topology: Topology, paths: PathModel | None = None) -> dict[str, An
     if paths is not None and topology.n_host > 1:
         facts.update(_path_facts(topology, paths))
     return facts
+
+
+@dataclass(frozen=True)
+class Farthest:
+    """The pair of hosts with the largest base RTT, of those that are looked at.
+
+    Attributes
+    ----------
+    rtt_ps : int
+        Its base RTT.
+    rate_bps : int
+        Of the slowest link between them, on the best of the shortest paths.
+    """
+
+    rtt_ps: int
+    rate_bps: int
+
+    @property
+    def bdp_bytes(self) -> int:
+        """Bytes that fill the path: the rate of its slowest link times the base RTT."""
+        return self.rtt_ps * self.rate_bps // PS_PER_S_BIT
+
+
+def farthest(topology: Topology, paths: PathModel) -> Farthest:
+    """The farthest pair of a topology of two hosts or more."""
+    src, dst, _, _ = _pairs(topology)
+    return _farthest(paths, src, dst, paths.base_rtt_ps(src, dst))
+
+
+def _farthest(paths: PathModel, src: np.ndarray, dst: np.ndarray, rtt_ps: np.ndarray) -> Farthest:
+    worst = int(np.argmax(rtt_ps))
+    ways = paths.ways(int(src[worst]), int(dst[worst]))
+    return Farthest(int(rtt_ps[worst]), max(min(link.rate_bps for link in way) for way in ways))
 
 
 def _n_rack(topology: Topology) -> int:
@@ -120,12 +154,11 @@ def _path_facts(topology: Topology, paths: PathModel) -> dict[str, Any]:
     rates, count = np.unique(
         topology.port_rate_bps[topology.port_node < topology.n_host], return_counts=True
     )
-    host_rate = int(rates[np.argmax(count)])
     return {
         "diameter_hops": int(hops.max()),
         "base_rtt_ps": {"min": int(rtt.min()), "median": median, "max": int(rtt.max())},
-        "host_rate_bps": host_rate,
-        "bdp_bytes": int(rtt.max()) * host_rate // PS_PER_S_BIT,
+        "host_rate_bps": int(rates[np.argmax(count)]),
+        "bdp_bytes": _farthest(paths, src, dst, rtt).bdp_bytes,
         "pairs": int(weight.sum()),
         "sampled": sampled,
     }

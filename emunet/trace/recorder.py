@@ -62,6 +62,7 @@ class Recorder(ABC):
         meta: Mapping[str, Any],
         tags: Sequence[str] = (),
         *,
+        workload: Sequence[str] = (),
         queues_every_ps: int = 0,
         queues_ports: str = "all",
         packets: bool = False,
@@ -82,6 +83,8 @@ class Recorder(ABC):
             (`machine`, `build`).
         tags : sequence of str
             Names of the workload items; column `tag` of the messages points into it.
+        workload : sequence of str
+            What each workload item is.
         queues_every_ps : int
             Sampling period; 0: queues are not sampled.
         queues_ports : {"all", "fabric", "last_hop"}
@@ -112,10 +115,8 @@ class Recorder(ABC):
         self._attributes("meta", {**meta, "plan_digest": plan.digest})
         self._texts("meta", "scenario", scenario_text)
         self._texts("meta", "tags", list(tags))
-        self._attributes("plan", {**plan.scalars, "congestion_digest": plan.congestion_digest})
-        for name, array in plan.arrays.items():
-            self._array("plan", name, array)
-        self._texts("plan", "names", plan.names)
+        self._texts("meta", "workload", list(workload))
+        self._store(plan)
         self._table("flows", MESSAGE_COLUMNS, FLOW_BLOCK)
         self._table("flows/results", RESULT_COLUMNS, FLOW_BLOCK)
         for key in self._recorded:
@@ -219,6 +220,12 @@ class Recorder(ABC):
         return self.warnings
 
     # helpers
+
+    def _store(self, plan: Plan) -> None:
+        self._attributes("plan", {**plan.scalars, "congestion_digest": plan.congestion_digest})
+        for name, array in plan.arrays.items():
+            self._array("plan", name, array)
+        self._texts("plan", "names", plan.names)
 
     def _kept(self, rows: np.ndarray) -> np.ndarray:
         """Event rows that pass the filter, as far as the limit allows."""

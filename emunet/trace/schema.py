@@ -251,6 +251,14 @@ META_DATASETS: tuple[Dataset, ...] = (
     Dataset("meta", "tags", "text", "n_tag", "", "names of the workload items"),
     Dataset(
         "meta",
+        "workload",
+        "text",
+        "n_item",
+        "",
+        "each workload item: its distribution and mean, load, pattern, or file with digest",
+    ),
+    Dataset(
+        "meta",
         "warnings",
         "text",
         "n_warning",

@@ -140,6 +140,13 @@ class Element:
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
+    @property
+    def words(self) -> str:
+        """One line: sizes, loads, pattern, file."""
+        said = "; ".join(f"{name} {text}" for name, text in self.facts.items())
+        name = "" if self.tag == self.kind else f" ({self.tag})"
+        return f"{self.kind}{name}: {said}"
+
 
 @dataclass(frozen=True)
 class Context:

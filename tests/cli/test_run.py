@@ -173,6 +173,29 @@ def test_replay_is_the_scenario_in_one_line(emunet: Callable, write: Callable) -
     assert faster.json["flows"]["fct_ps"]["max"] < replayed.json["flows"]["fct_ps"]["max"]
 
 
+def test_replay_takes_the_unit_and_the_flows_that_are_there(
+    emunet: Callable, write: Callable
+) -> None:
+    """Claim: ``--unit`` and ``--lenient`` are `unit` and `lenient` of the scenario's `flows`;
+    without them a list without header starts in ns, and a count that is wrong is an error."""
+    flows = write("flows.txt", "0 1 50000 0\n2 1 70000 3\n")
+    digests = []
+    for unit in ("ns", "us"):
+        entry = f"flows: {{path: flows.txt, unit: {unit}}}"
+        text = f"topology: {{kind: star, hosts: 4}}\nworkload: [{entry}]\n"
+        digests.append(emunet("run", write(f"{unit}.yaml", text), "--json").json["digest"])
+        given = emunet("replay", flows, "-t", "star,hosts=4", "--unit", unit, "--json")
+        assert given.json["digest"] == digests[-1]
+    assert digests[0] != digests[1]
+    usual = emunet("replay", flows, "-t", "star,hosts=4", "--json")
+    assert usual.json["digest"] == digests[0]
+    wrong = write("wrong.cm", "Nodes 4\nConnections 3\n0->1 start 0 size 5000\n")
+    refused = emunet("replay", wrong, "-t", "star,hosts=4")
+    assert (refused.code, "lenient" in refused.err) == (3, True)
+    taken = emunet("replay", wrong, "-t", "star,hosts=4", "--lenient", "--json")
+    assert (taken.code, taken.json["flows"]["total"]) == (0, 1)
+
+
 def test_check_passes_what_runs_and_refuses_what_does_not(
     emunet: Callable, permutation: Path
 ) -> None:

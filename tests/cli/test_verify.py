@@ -288,3 +288,17 @@ def test_the_messages_of_the_whole_workload_are_counted(tmp_path: Path) -> None:
     for out in (tmp_path / "drawn.h5", None):
         with run({**SCENARIO, "workload": [drawn]}, out=out) as found:
             assert "workload_flows" not in found.meta
+
+
+def test_a_trace_names_the_distribution_and_its_mean(tmp_path: Path) -> None:
+    """Claim of the catalogue: the trace names the distribution and its mean, and other items by
+    their pattern; authority: the catalogue's table of means."""
+    items = [
+        {"poisson": {"sizes": "websearch", "load": 0.1, "until": "20us", "tag": "web"}},
+        {"permutation": {"size": "10KB"}},
+    ]
+    for out in (tmp_path / "run.h5", None):
+        with run({**SCENARIO, "workload": items}, out=out) as found:
+            web, permutation = found.source.texts("meta", "workload")
+        assert web.startswith("poisson (web): sizes websearch, mean 1711250.0 bytes; load 0.1")
+        assert permutation.startswith("permutation: pattern 6 hosts")

@@ -15,10 +15,14 @@ from emunet.cli import emunet as command
 from emunet.dryrun import cpu_times, needs
 from emunet.errors import InputFileError, ScenarioError
 from emunet.ingest.flows_read import read_flows
-from emunet.plan.compile import compile_scenario, farthest
+from emunet.plan.compile import compile_scenario, path_model
+from emunet.plan.fabric import Settings
 from emunet.run import prepare, run
 from emunet.scenario import parse_scenario
 from emunet.selftest import Speed
+from emunet.topology import describe
+from emunet.topology.dumbbell import dumbbell
+from emunet.topology.facts import farthest
 
 MOST = (2**32 - 1) * 4096
 """The largest message of `Engine.submit` at the default MTU."""
@@ -277,5 +281,8 @@ def test_the_bdp_is_that_of_the_slowest_link() -> None:
     even = json.loads(
         CliRunner().invoke(command, ["topo", "show", "fat_tree,k=4", "--json"]).output
     )
+    fabric = dumbbell(2, 2, 400 * 10**9, 100 * 10**9, 10**6)
+    paths = path_model(fabric, Settings())
+    assert describe(fabric, paths)["bdp_bytes"] == farthest(fabric, paths).bdp_bytes
     rate = even["host_rate_bps"]
     assert even["bdp_bytes"] == even["base_rtt_ps"]["max"] * rate // (8 * 10**12)
