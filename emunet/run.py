@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from emunet.plan.compile import Compiled
     from emunet.plan.schema import Plan
     from emunet.scenario import Scenario
-    from emunet.trace.recorder import Recorder
+    from emunet.trace.recorder import Recorder, WatermarkTimes
     from emunet.trace.source import Source
     from emunet.workload import Messages, WorkloadStream
 
@@ -289,6 +289,16 @@ class _Loop:
         """The Plan that runs."""
         return self.prepared.compiled.plan
 
+    @property
+    def _times(self) -> WatermarkTimes:
+        """When watermarks are sampled and cleared."""
+        from emunet.trace.recorder import WatermarkTimes
+
+        wanted = self.prepared.scenario.record.watermarks
+        return WatermarkTimes(
+            wanted.every or 0, wanted.periodic or 0, wanted.clear_user, wanted.clear_persistent
+        )
+
     # the run, from the first message to the last counter
 
     def run(self) -> None:
@@ -383,6 +393,7 @@ class _Loop:
             sample_port_mask=_sampled_ports(self.plan, queues.ports) if queues else None,
             log_events=packets is not None,
             event_filter=event_bounds(packets.where) if packets else None,
+            **vars(self._times),
         )
 
     def _begin(self) -> None:
@@ -411,6 +422,7 @@ class _Loop:
             packet_filter=compile_where(packets.where) if packets and packets.where else None,
             packet_limit=packets.limit if packets else None,
             pfc=scenario.record.pfc,
+            watermarks=self._times,
         )
 
     def _expect(self) -> int:
@@ -463,9 +475,12 @@ class _Loop:
 
     def _finish(self, engine: Any, reason: str) -> None:
         """Close the recorder's books."""
-        done = reason == rows.REASONS[rows.DONE]    # not the wait for pauses that no longer matter
-        self.now_ps = int(engine.moved_ps if done else engine.now_ps)
         self.totals = engine.totals()
+        # not the wait for timers and pauses that no longer matter
+        done = reason == rows.REASONS[rows.DONE] or (
+            reason == rows.REASONS[rows.STUCK] and not self.totals["queued_packets"]
+        )
+        self.now_ps = int(engine.moved_ps if done else engine.now_ps)
         self.recorder.finish(
             engine.ports(),
             engine.switches(),
@@ -482,6 +497,7 @@ class _Loop:
             complete=reason in (rows.REASONS[rows.DONE], rows.REASONS[rows.UNTIL]),
             reason=reason,
             unfinished=engine.unfinished(),
+            watermarks=engine.watermarks(self.now_ps),
         )
 
     def _plugin_failed(self, engine: Any) -> None:

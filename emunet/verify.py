@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emunet._core.rows import EVENT_ROW, PFC_ROW, QUEUE_ROW, REASONS, STUCK
+from emunet._core.rows import (
+    EVENT_ROW,
+    PERIODIC_ROW,
+    PFC_ROW,
+    QUEUE_ROW,
+    REASONS,
+    STUCK,
+    WATERMARK_ROW,
+)
 from emunet.trace.digest import FLOW_BLOCK, ResultDigest
 from emunet.trace.schema import (
     RESULT_COLUMNS,
@@ -25,7 +33,9 @@ if TYPE_CHECKING:
     from emunet.progress import Progress
     from emunet.trace.tables import Tables
 
-ROW_TYPES = {"queues": QUEUE_ROW, "events": EVENT_ROW, "pfc": PFC_ROW}
+ROW_TYPES = {
+    "queues": QUEUE_ROW, "events": EVENT_ROW, "pfc": PFC_ROW, "periodic": PERIODIC_ROW
+}  # fmt: skip
 ROW_BLOCK = 1 << 18
 """Rows looked at together."""
 
@@ -192,16 +202,32 @@ def stored_results(tables: Tables) -> ResultDigest:
         results.add_flows(
             block, tables.columns("flows", *names, start=first, stop=first + FLOW_BLOCK)
         )
-    for key, (group, columns, renamed) in ROW_TABLES.items():
+    for key, (group, _, renamed) in ROW_TABLES.items():
         n_row = tables.source.length(group)
         for first in range(0, n_row, ROW_BLOCK):
-            part = tables.columns(group, start=first, stop=first + ROW_BLOCK)
-            rows = np.zeros(min(ROW_BLOCK, n_row - first), ROW_TYPES[key])
-            for spec in columns:
-                rows[renamed.get(spec.name, spec.name)] = part[spec.name]
-            results.add_rows(key, rows)
+            stop = min(first + ROW_BLOCK, n_row)
+            results.add_rows(
+                key, stored_rows(tables, group, ROW_TYPES[key], renamed, first, stop)
+            )
+    results.add_watermarks(stored_rows(tables, "watermarks", WATERMARK_ROW))
     results.add_counters(tables.columns("ports"), tables.columns("switches"), tables.totals)
     return results
+
+
+def stored_rows(
+    tables: Tables,
+    group: str,
+    dtype: np.dtype,
+    renamed: Mapping[str, str] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+) -> np.ndarray:
+    """Rows of a table as an engine hands them out; `renamed`: fields of columns of other names."""
+    columns = tables.columns(group, start=start, stop=stop)
+    rows = np.zeros(len(next(iter(columns.values()))), dtype)
+    for name, column in columns.items():
+        rows[(renamed or {}).get(name, name)] = column
+    return rows
 
 
 def conservation(totals: Mapping[str, int]) -> list[str]:

@@ -9,7 +9,9 @@ invariant: used_bytes == sum over groups of max(0, bytes - headroom_bytes - rese
 
 from libc.stdint cimport int64_t
 
-from emunet._core.types cimport FAULT_GROUP, FAULT_POOL, Group, Switch, Thread, check, unlikely
+from emunet._core.types cimport (FAULT_GROUP, FAULT_POOL, Group, HeadroomTime, Switch, Thread,
+                                 check, unlikely)
+from emunet._core.watermark cimport headroom_move
 
 cdef enum:                   # verdicts of admission
     ADMIT = 0
@@ -92,15 +94,16 @@ cdef inline void group_charge(Switch* sw, Group* g, int64_t packet_bytes,
     sw.used_bytes += growth_bytes
 
 
-cdef inline bint group_release(Switch* sw, Thread* th, Group* g, int klass,
-                               int64_t packet_bytes) noexcept nogil:
+cdef inline bint group_release(
+    Switch* sw, Thread* th, Group* g, HeadroomTime* held, int klass, int64_t packet_bytes,
+    int64_t now_ps
+) noexcept nogil:
     """Release bytes whose last bit has left; whether the group now leaves XOFF."""
     cdef int64_t reserved = sw.reserved_bytes[klass]
     cdef int64_t before = group_shared(g, reserved), after, taken
     if g.xoff:
         taken = packet_bytes if packet_bytes < g.headroom_bytes else g.headroom_bytes
-        g.headroom_bytes -= taken
-        sw.headroom_bytes -= taken
+        headroom_move(sw, g, held, -taken, now_ps)
     g.bytes -= packet_bytes
     after = group_shared(g, reserved)
     sw.used_bytes += after - before

@@ -5,6 +5,7 @@ See docs/semantics.md for what is computed and docs/walkthrough.md for the calls
 """
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from hashlib import blake2b
@@ -22,8 +23,12 @@ from emunet._core.rng cimport draw
 from emunet._core.save cimport Stream, sim_exchange, stream_close
 from emunet._core.sim cimport (node_due, recv_epsn, recv_new, send_new, send_waiting, sim_active,
                                sim_due, thread_merge, window_edge, window_run, work_left)
-from emunet._core.switch cimport held_byte_ps, route_port
+from emunet._core.switch cimport route_port
 from emunet._core.types cimport *
+from emunet._core.watermark cimport (CLEAR_PERIODIC, N_PORT_OBJECT, PG_HEADROOM, PG_SHARED,
+                                     POOL_HEADROOM, POOL_SHARED, QUEUE, headroom_time,
+                                     held_byte_ps, object_index, pool_index, since_start,
+                                     watermark_row)
 
 cdef enum:
     DONE = 0
@@ -69,11 +74,18 @@ cdef class Engine(Fabric):
         Keep packet events.
     event_filter : (int, int, int) or None
         Bit mask of event kinds, first flow, end of flows: only these are kept.
+    measure_every_ps : int
+        Period of the samples behind the p99 of watermarks; 0: none.
+    periodic_ps : int
+        Length of the intervals of periodic watermarks; 0: none.
+    clear_user_ps, clear_persistent_ps : sequence of int
+        When these watermarks are cleared.
     """
 
     cdef readonly int64_t now_ps
     cdef readonly int64_t n_window
     cdef int64_t n_submitted
+    cdef int64_t cleared_ps        # last clear; 0: none
 
     # ----------------------------------------------------------------------------------------- work
 
@@ -191,19 +203,24 @@ cdef class Engine(Fabric):
     cdef int _windows(self, int64_t until_ps, int64_t budget) noexcept nogil:
         """At most `budget` windows, none beyond `until_ps`; the reason for returning."""
         cdef Sim* sim = &self.sim
-        cdef int64_t t, end, quiet
+        cdef int64_t t, end, quiet, clear
         cdef int32_t n
         cdef int reason
         while True:
             t = sim_due(sim)
             quiet = self._activity() + self.hold_ps
-            if t == FOREVER or (t >= quiet and quiet < until_ps and not work_left(sim, False)):
+            clear = self._next_clear(self.cleared_ps, &sim.clear_mask)
+            sim.clear_ps = FOREVER
+            if clear <= t and clear < until_ps and self._lasts(clear, quiet, until_ps):
+                t = self.cleared_ps = sim.clear_ps = clear
+                clear = self._next_clear(clear, NULL)
+            elif t == FOREVER or (t >= quiet and quiet < until_ps and not work_left(sim, False)):
                 if t != FOREVER and quiet > self.now_ps:
                     self.now_ps = quiet
                 return DONE if self._open_flows() == 0 else STUCK
-            if t >= until_ps and not work_left(sim, True):
+            elif (t >= until_ps or clear <= t) and not work_left(sim, True):
                 return DONE if self._open_flows() == 0 else STUCK
-            if t >= until_ps:
+            elif t >= until_ps:
                 if until_ps > self.now_ps:
                     self.now_ps = until_ps
                 return UNTIL
@@ -212,6 +229,8 @@ cdef class Engine(Fabric):
                 end = until_ps
             if t < quiet < end:
                 end = quiet
+            if end > clear:
+                end = clear
             sim.window += 1
             sim.window_end_ps = end
             n = sim_active(sim, self.active)
@@ -226,6 +245,41 @@ cdef class Engine(Fabric):
             if budget == 0:
                 return PAUSED
 
+    cdef int64_t _next_clear(self, int64_t after_ps, int32_t* mask) noexcept nogil:
+        """First clear after a time, FOREVER without any; `mask` is set to what it clears."""
+        cdef int64_t due = FOREVER, t
+        cdef int32_t kind, kinds = 0
+        cdef int64_t low, high, middle
+        for kind in range(3):
+            t = FOREVER
+            if 1 << kind == CLEAR_PERIODIC:
+                if self.periodic_ps:
+                    t = (after_ps // self.periodic_ps + 1) * self.periodic_ps
+            else:
+                low, high = 0, self.n_clear[kind]
+                while low < high:
+                    middle = (low + high) // 2
+                    if self.clears[kind][middle] <= after_ps:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low < self.n_clear[kind]:
+                    t = self.clears[kind][low]
+            if t < due:
+                due = t
+                kinds = 0
+            if t == due:
+                kinds |= 1 << kind
+        if mask != NULL:
+            mask[0] = kinds
+        return due
+
+    cdef bint _lasts(self, int64_t time_ps, int64_t quiet_ps, int64_t until_ps) noexcept nogil:
+        """Whether the run has not ended before a time at which nothing but a clear is due."""
+        if work_left(&self.sim, False):
+            return True
+        return (time_ps < quiet_ps or until_ps <= quiet_ps) and work_left(&self.sim, True)
+
     cdef int _after(self) noexcept nogil:
         """What a window's end may ask for: -1 nothing, else a reason to return."""
         cdef int t
@@ -238,7 +292,8 @@ cdef class Engine(Fabric):
             if self.threads[t].failure.time_ps != FOREVER:
                 return PLUGIN_FAILED
             waiting += (self.threads[t].flows.n + self.threads[t].log.n
-                        + self.threads[t].queues.n + self.threads[t].pfc.n)
+                        + self.threads[t].queues.n + self.threads[t].pfc.n
+                        + self.threads[t].periodic.n)
         return PAUSED if waiting >= ROWS_WAITING else -1
 
     cdef int64_t _activity(self) noexcept nogil:
@@ -292,7 +347,8 @@ cdef class Engine(Fabric):
         Returns
         -------
         dict of str to numpy.ndarray
-            "flows" (FLOW_ROW), "events" (EVENT_ROW), "queues" (QUEUE_ROW), "pfc" (PFC_ROW).
+            "flows" (FLOW_ROW), "events" (EVENT_ROW), "queues" (QUEUE_ROW), "pfc" (PFC_ROW),
+            "periodic" (PERIODIC_ROW).
         """
         cdef Thread* th = self.threads
         return {
@@ -302,12 +358,15 @@ cdef class Engine(Fabric):
             "queues": self._take(<char*>&th.queues - <char*>th, R.QUEUE_ROW, ("time_ps", "port")),
             "pfc": self._take(<char*>&th.pfc - <char*>th, R.PFC_ROW,
                               ("time_ps", "port", "klass", "-on")),
+            "periodic": self._take(<char*>&th.periodic - <char*>th, R.PERIODIC_ROW,
+                                   ("time_ps", *R.WATERMARK_ORDER)),
         }
 
     def ports(self):
         """Counters of every port: `rows.PORT_COUNTERS`, `rows.CLASS_COUNTERS`, `queue_byte_ps`."""
         cdef Sim* sim = &self.sim
         cdef int32_t i, c, n = sim.n_port, first = sim.node_port_start[sim.n_host]
+        cdef int64_t at
         cdef PortCold* cold
         cdef Group* g
         out = {name: np.zeros(n, dtype=np.int64) for name in R.PORT_COUNTERS}
@@ -323,7 +382,6 @@ cdef class Engine(Fabric):
         cdef int64_t[:, ::1] headroom = out["headroom_watermark_bytes"]
         cdef int64_t[::1] lost = out["lost_packets"], lost_bytes = out["lost_bytes"]
         cdef int64_t[::1] lost_pauses = out["lost_pauses"]
-        cdef double[::1] byte_ps = out["queue_byte_ps"]
         for i in range(n):
             cold = &sim.cold[i]
             tx[i] = sim.port[i].n_tx
@@ -336,20 +394,45 @@ cdef class Engine(Fabric):
             pause_tx[i] = cold.n_pause_tx
             resume_tx[i] = cold.n_resume_tx
             pause_rx[i] = cold.n_pause_rx
-            byte_ps[i] = sim.port[i].byte_ps
             paused_ps[i] = self._paused(i)
             if sim.channel != NULL:
                 lost[i] = sim.channel[i].n_lost
                 lost_bytes[i] = sim.channel[i].n_lost_bytes
                 lost_pauses[i] = sim.channel[i].n_lost_pause
-            if i >= first:
-                byte_ps[i] += held_byte_ps(sim, i, self.now_ps)
-                for c in range(N_CLASS):
-                    g = &sim.group[i * N_CLASS + c]
-                    queue[i, c] = sim.queue[i * N_CLASS + c].watermark_bytes
-                    pg[i, c] = g.watermark_bytes
-                    headroom[i, c] = g.headroom_watermark_bytes
+            for c in range(N_CLASS if i >= first else 0):
+                g = &sim.group[i * N_CLASS + c]
+                at = object_index(sim, i, c, 0)
+                queue[i, c] = since_start(sim, at + QUEUE,
+                                          sim.queue[i * N_CLASS + c].watermark_bytes)
+                pg[i, c] = since_start(sim, at + PG_SHARED, g.watermark_bytes)
+                headroom[i, c] = since_start(sim, at + PG_HEADROOM, g.headroom_watermark_bytes)
+        self._queue_times(out["queue_byte_ps"])
         return out
+
+    def _queue_times(self, double[::1] byte_ps):
+        """Time integral of the bytes of every switch port up to now."""
+        cdef int32_t i, port, c
+        cdef Switch* sw
+        cdef wide total
+        cdef wide* held
+        for i in range(self.sim.n_switch):
+            sw = &self.sim.switches[i]
+            held = self._held(sw)
+            for port in range(sw.n_port):
+                total = 0
+                for c in range(N_CLASS):
+                    total += held[port * N_CLASS + c]
+                byte_ps[sw.port_start + port] = <double>total
+            free(held)
+
+    cdef wide* _held(self, Switch* sw) except NULL:
+        """Time integrals of a switch's queues, then of its groups; to be freed."""
+        cdef int64_t n = sw.n_port * N_CLASS
+        cdef wide* held = <wide*>malloc(2 * n * sizeof(wide) + 1)
+        if held == NULL:
+            raise MemoryError("engine: no memory for the watermarks")
+        held_byte_ps(&self.sim, sw, self.now_ps, held, held + n)
+        return held
 
     cdef int64_t _paused(self, int32_t port):
         """Time a port has been paused up to now, summed over its classes, ps."""
@@ -364,8 +447,72 @@ cdef class Engine(Fabric):
     def switches(self):
         """Counters of every switch: `rows.SWITCH_COUNTERS`."""
         cdef int32_t i
-        peaks = [self.sim.switches[i].pool_watermark_bytes for i in range(self.sim.n_switch)]
-        return {"pool_watermark_bytes": np.array(peaks, dtype=np.int64)}
+        cdef Sim* sim = &self.sim
+        cdef Switch* sw
+        out = {name: np.zeros(sim.n_switch, dtype=np.int64) for name in R.SWITCH_COUNTERS}
+        cdef int64_t[::1] shared = out["pool_watermark_bytes"]
+        cdef int64_t[::1] headroom = out["headroom_pool_watermark_bytes"]
+        for i in range(sim.n_switch):
+            sw = &sim.switches[i]
+            shared[i] = since_start(sim, pool_index(sim, sw, POOL_SHARED),
+                                    sw.pool_watermark_bytes)
+            headroom[i] = since_start(sim, pool_index(sim, sw, POOL_HEADROOM),
+                                      sw.headroom_watermark_bytes)
+        return out
+
+    def watermarks(self, int64_t end_ps):
+        """Every object that has held a byte: `rows.WATERMARK_ROW`, in `rows.WATERMARK_ORDER`.
+
+        Parameters
+        ----------
+        end_ps : int
+            Simulated time: p99 is over the sampling instants before it.
+        """
+        cdef Sim* sim = &self.sim
+        cdef int64_t n = 0, every = sim.measure_every_ps
+        cdef int64_t n_instant = (end_ps - 1) // every if every and end_ps > 0 else 0
+        cdef int32_t i
+        parts = [np.empty(0, dtype=R.WATERMARK_ROW)]
+        for i in range(sim.n_switch):
+            parts.append(self._watermarks_of(&sim.switches[i], n_instant))
+        out = np.concatenate(parts)
+        return out[np.lexsort([out[name] for name in reversed(R.WATERMARK_ORDER)])]
+
+    cdef object _watermarks_of(self, Switch* sw, int64_t n_instant):
+        """Rows of one switch."""
+        cdef Sim* sim = &self.sim
+        cdef int32_t port, c, what
+        cdef int64_t n = 0, at, width = sw.n_port * N_CLASS
+        cdef wide* held = self._held(sw)
+        cdef wide shared = 0, headroom = 0, part
+        cdef bint reserved = False
+        out = np.zeros(N_PORT_OBJECT * width + 2, dtype=R.WATERMARK_ROW)
+        cdef WatermarkRow* row = <WatermarkRow*><uintptr_t>out.ctypes.data
+        for port in range(sw.port_start, sw.port_start + sw.n_port):
+            for c in range(N_CLASS):
+                at = (port - sw.port_start) * N_CLASS + c
+                part = headroom_time(sim, port * N_CLASS + c, self.now_ps)
+                headroom += part
+                shared += held[width + at] - part
+                for what in range(N_PORT_OBJECT):
+                    if watermark_row(sim, self.threads, sw, what, port, c, n_instant, &row[n]):
+                        row[n].byte_ps = <double>(
+                            held[at] if what == QUEUE else
+                            held[width + at] - part if what == PG_SHARED else part)
+                        n += 1
+        free(held)
+        for c in range(N_CLASS):
+            reserved |= sw.reserved_bytes[c] != 0
+        if watermark_row(sim, self.threads, sw, POOL_SHARED, -1, -1, n_instant, &row[n]):
+            row[n].byte_ps = <double>shared
+            if reserved:
+                row[n].byte_ps = (<double>(<wide>sw.measured_bytes * sim.measure_every_ps)
+                                  if sim.measure_every_ps else -1.0)
+            n += 1
+        if watermark_row(sim, self.threads, sw, POOL_HEADROOM, -1, -1, n_instant, &row[n]):
+            row[n].byte_ps = <double>headroom
+            n += 1
+        return out[:n].copy()
 
     def totals(self):
         """Sums over the whole simulation: `rows.TOTALS`.
@@ -526,12 +673,12 @@ cdef class Engine(Fabric):
     cdef void _exchange(self, Stream* stream):
         """Write the state to a stream, or read it; thread 0 takes over the others' sums."""
         cdef int t
-        cdef int64_t* own[3]
+        cdef int64_t* own[4]
         for t in range(1, self.n_thread):
             if not thread_merge(&self.threads[0], &self.threads[t]):
                 stream.failed = True
-        own[:] = [&self.now_ps, &self.n_window, &self.n_submitted]
-        sim_exchange(stream, &self.sim, &self.threads[0], own, 3)
+        own[:] = [&self.now_ps, &self.n_window, &self.n_submitted, &self.cleared_ps]
+        sim_exchange(stream, &self.sim, &self.threads[0], own, 4)
 
 
 def struct_bytes():
@@ -549,7 +696,8 @@ def struct_bytes():
         "host": sizeof(Host) + sizeof(int64_t) + sizeof(int32_t),
         "host_port": port + sizeof(HostPort),
         "switch": sizeof(Switch) + sizeof(int64_t) + sizeof(int32_t),
-        "switch_port": port + N_CLASS * (sizeof(Queue) + sizeof(Group)),
+        "switch_port": port + N_CLASS * (sizeof(Queue) + sizeof(Group) + sizeof(HeadroomTime)
+                                         + N_PORT_OBJECT * sizeof(void*)),
         "flow": sizeof(SendHalf) + sizeof(RecvHalf) + 4 * 2 * sizeof(uint32_t) + sizeof(Timer),
         "packet_on_link": sizeof(Packet),
         "packet_in_queue": sizeof(Slot),

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from emunet._core.types cimport Group, Queue, Route, Sim, Thread
+from emunet._core.types cimport Group, HeadroomTime, Queue, Route, Sim, Thread
 
 
 cdef class Fabric:
@@ -15,6 +15,10 @@ cdef class Fabric:
     cdef Queue* queue_memory
     cdef Group* group_memory
     cdef int64_t* deficit_memory
+    cdef HeadroomTime* headroom_memory
+    cdef int64_t periodic_ps       # 0: no intervals
+    cdef int64_t* clears[2]        # times of the user's clears and of the persistent ones' ...
+    cdef int64_t n_clear[2]        # ... ascending; how many
     cdef object plan
     cdef object keep               # arrays and callbacks that the structs point into
     cdef void* _pin(self, name, dtype) except NULL

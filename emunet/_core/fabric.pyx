@@ -10,6 +10,7 @@ import numpy as np
 from emunet._core.rng cimport draw, purpose_key
 from emunet._core.sim cimport sim_close, thread_close, thread_init
 from emunet._core.types cimport *
+from emunet._core.watermark cimport n_object
 
 HOOKS = ("start", "ack", "cnp", "loss", "timer")
 
@@ -30,7 +31,9 @@ cdef class Fabric:
 
     def __cinit__(
         self, plan, *, int threads=1, int64_t window_ps=0, int64_t sample_every_ps=0,
-        sample_port_mask=None, bint log_events=False, event_filter=None
+        sample_port_mask=None, bint log_events=False, event_filter=None,
+        int64_t measure_every_ps=0, int64_t periodic_ps=0, clear_user_ps=(),
+        clear_persistent_ps=()
     ):
         cdef int t
         if threads < 1 or threads > 256:
@@ -51,6 +54,7 @@ cdef class Fabric:
         self._load_channels()
         self._load_policy()
         self._load_samples(sample_every_ps, sample_port_mask)
+        self._load_watermarks(measure_every_ps, periodic_ps, clear_user_ps, clear_persistent_ps)
 
     def __dealloc__(self):
         cdef int t
@@ -67,6 +71,9 @@ cdef class Fabric:
         free(self.group_memory)
         free(self.deficit_memory)
         free(self.sim.channel)
+        free(self.headroom_memory)
+        free(self.sim.tally)
+        free(self.sim.peak)
         free(self.sim.tx)
         free(self.sim.rx)
         free(self.sim.switches)
@@ -222,8 +229,11 @@ cdef class Fabric:
         # hosts' ports come first, without queues and groups: these arrays begin at the switch ports
         self.queue_memory = <Queue*>_array((sim.n_port - first) * N_CLASS, sizeof(Queue))
         self.group_memory = <Group*>_array((sim.n_port - first) * N_CLASS, sizeof(Group))
+        self.headroom_memory = <HeadroomTime*>_array((sim.n_port - first) * N_CLASS,
+                                                     sizeof(HeadroomTime))
         sim.queue = self.queue_memory - first * N_CLASS
         sim.group = self.group_memory - first * N_CLASS
+        sim.headroom = self.headroom_memory - first * N_CLASS
         if np.any(self.plan.switch_quantum_bytes):
             self.deficit_memory = <int64_t*>_array((sim.n_port - first) * N_CLASS, sizeof(int64_t))
             sim.deficit = self.deficit_memory - first * N_CLASS
@@ -302,3 +312,27 @@ cdef class Fabric:
         sim.sample_mask = <uint8_t*><uintptr_t>chosen.ctypes.data
         for i in range(sim.n_switch):
             sim.switches[i].sample_ps = every_ps if every_ps else FOREVER
+
+    def _load_watermarks(self, int64_t measure_every_ps, int64_t periodic_ps, *clears):
+        """Memory for what is measured and cleared."""
+        cdef Sim* sim = &self.sim
+        cdef int32_t i
+        if measure_every_ps < 0 or periodic_ps < 0:
+            raise ValueError(f"measure_every_ps: {measure_every_ps}, periodic_ps: {periodic_ps}; "
+                             "they must not be negative")
+        sim.measure_every_ps = measure_every_ps
+        self.periodic_ps = periodic_ps
+        for i in range(2):
+            times = np.unique(np.asarray(clears[i], dtype=np.int64))
+            self.n_clear[i] = len(times)
+            if len(times) and times[0] <= 0:
+                raise ValueError(f"a clear at {times[0]} ps; times are above 0")
+            self.keep.append(times)
+            self.clears[i] = <int64_t*><uintptr_t>times.ctypes.data
+        if measure_every_ps:
+            sim.tally = <Tally**>_array(n_object(sim), sizeof(void*))
+        if periodic_ps or self.n_clear[0] or self.n_clear[1]:
+            sim.peak = <Peak*>_array(n_object(sim), sizeof(Peak))
+        sim.clear_ps = FOREVER
+        for i in range(sim.n_switch):
+            sim.switches[i].measure_ps = measure_every_ps if measure_every_ps else FOREVER

@@ -106,6 +106,41 @@ UNFINISHED_ROW = np.dtype([
     ("wait", "i4"),             # WAIT_*
 ])
 
+QUEUE, PG_SHARED, PG_HEADROOM, POOL_SHARED, POOL_HEADROOM = range(5)
+WATERMARK_OBJECTS = ("queue", "pg_shared", "pg_headroom", "pool_shared", "pool_headroom")
+"""`object` of a watermark.
+
+- queue: egress bytes of a port and class
+- pg_shared: bytes of an ingress priority group outside headroom, those reserved for it included
+- pg_headroom: its headroom bytes
+- pool_shared: shared pool use of a switch
+- pool_headroom: headroom bytes of all groups of a switch
+"""
+
+WATERMARK_ROW = np.dtype([
+    ("object", "i4"),            # WATERMARK_OBJECTS
+    ("node", "i4"),              # switch
+    ("port", "i4"),              # global port number: out-port of a queue, in-port of a group; -1
+    ("klass", "i4"),             # priority class; -1 for pools
+    ("watermark_bytes", "i8"),   # greatest since the start
+    ("user_bytes", "i8"),        # greatest since the user's last clear
+    ("persistent_bytes", "i8"),  # greatest since the last clear of the persistent ones
+    ("p99_bytes", "i8"),         # p99 over the sampling instants; -1: there were none
+    ("byte_ps", "f8"),           # time integral; -1: not known (semantics 3.5)
+])
+"""One row for each object that has held a byte, in the order of the first four fields."""
+
+PERIODIC_ROW = np.dtype([
+    ("time_ps", "i8"),           # end of the interval
+    ("watermark_bytes", "i8"),   # greatest within it
+    ("object", "i4"),
+    ("node", "i4"),
+    ("port", "i4"),
+    ("klass", "i4"),
+])
+"""One row for each object that has held a byte in an interval, when the interval ends."""
+WATERMARK_ORDER = ("object", "node", "port", "klass")
+
 PORT_COUNTERS = {
     "tx_packets": "packets put on the outgoing link (pause frames not counted)",
     "tx_bytes": "frame bytes put on the outgoing link (pause frames not counted)",
@@ -134,7 +169,10 @@ CLASS_COUNTERS = {
 }
 """int64[n_port, 8] arrays of ``Engine.ports()``."""
 
-SWITCH_COUNTERS = {"pool_watermark_bytes": "greatest shared pool use"}
+SWITCH_COUNTERS = {
+    "pool_watermark_bytes": "greatest shared pool use",
+    "headroom_pool_watermark_bytes": "greatest sum of the headroom bytes of all groups",
+}
 """int64[n_switch] arrays of ``Engine.switches()``."""
 
 TOTALS = {

@@ -5,13 +5,15 @@ shrink to their contents.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
 from emunet._core.memory cimport rows_add
-from emunet._core.types cimport (N_CLASS, Channel, Group, Heap, Host, HostPort, LinkRx, LinkTx,
-                                 Packet, Pool, Port, PortCold, Queue, RecvHalf, Rows, SendHalf,
-                                 Sim, Slot, Switch, Table, Thread, Timer, Totals)
+from emunet._core.types cimport (N_CLASS, Channel, Group, HeadroomTime, Heap, Host, HostPort,
+                                 LinkRx, LinkTx, Packet, Peak, Pool, Port, PortCold, Queue,
+                                 RecvHalf, Rows, SendHalf, Sim, Slot, Switch, Table, Tally, Thread,
+                                 Timer, Totals)
+from emunet._core.watermark cimport n_object
 
 
 cdef struct Stream:
@@ -134,6 +136,43 @@ cdef inline void exchange_link(Stream* s, LinkTx* tx, LinkRx* rx) noexcept nogil
         exchange(s, &rx.ring[(rx.head + i) & rx.mask], sizeof(Packet))
 
 
+cdef inline void exchange_tally(Stream* s, Tally** place) noexcept nogil:
+    """The samples of one object."""
+    cdef uint8_t there = place[0] != NULL
+    exchange(s, &there, sizeof(there))
+    if not there or s.failed:
+        return
+    if not s.writing:
+        place[0] = <Tally*>calloc(1, sizeof(Tally))
+        if place[0] == NULL:
+            s.failed = True
+            return
+    exchange(s, place[0], sizeof(Tally))
+    # room is for a multiple of four
+    place[0].counts = <uint64_t*>exchange_array(s, place[0].counts, (place[0].n + 3) // 4 * 4,
+                                                sizeof(uint64_t))
+
+
+cdef inline void exchange_watermarks(Stream* s, Sim* sim) noexcept nogil:
+    """What is known of every object; an engine with other options cannot take it up."""
+    cdef int64_t kept[2]
+    cdef int64_t i, n = n_object(sim)
+    cdef int32_t first = sim.node_port_start[sim.n_host]
+    exchange(s, sim.headroom + first * N_CLASS,
+             (sim.n_port - first) * N_CLASS * sizeof(HeadroomTime))
+    kept[0] = sim.measure_every_ps
+    kept[1] = sim.peak != NULL
+    exchange(s, kept, sizeof(kept))
+    s.failed |= kept[0] != sim.measure_every_ps or kept[1] != (sim.peak != NULL)
+    if s.failed:
+        return
+    if sim.peak != NULL:
+        exchange(s, sim.peak, n * sizeof(Peak))
+    if sim.tally != NULL:
+        for i in range(n):
+            exchange_tally(s, &sim.tally[i])
+
+
 cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
                               int n_own) noexcept nogil:
     """All that changes while a simulation runs."""
@@ -153,6 +192,7 @@ cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
         exchange(s, sim.channel, sim.n_port * sizeof(Channel))
     if sim.deficit != NULL:
         exchange(s, sim.deficit + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(int64_t))
+    exchange_watermarks(s, sim)
     exchange(s, sim.due_ps, sim.n_node * sizeof(int64_t))
     exchange(s, sim.block_due_ps, sim.n_block * sizeof(int64_t))
     for i in range(first):

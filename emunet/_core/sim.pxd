@@ -12,9 +12,10 @@ from emunet._core.memory cimport heap_push, rows_move, table_find
 from emunet._core.switch cimport port_due, port_sampled, switch_window
 from emunet._core.types cimport (FOREVER, NIL, N_CLASS, WAIT_ACK, WAIT_ACK_LOST, WAIT_PACING,
                                  WAIT_PAUSED, WAIT_START, WAIT_WINDOW, EventRow, FlowRow, Host,
-                                 Leftover, LinkRx, LinkTx, PfcRow, PortCold, QueueRow, RecvHalf,
-                                 Release, SendHalf, Sim, Switch, Table, Thread, Timer, Totals,
-                                 UnfinishedRow)
+                                 Leftover, LinkRx, LinkTx, PeriodicRow, PfcRow, PortCold, QueueRow,
+                                 RecvHalf, Release, SendHalf, Sim, Switch, Table, Thread, Timer,
+                                 Totals, UnfinishedRow)
+from emunet._core.watermark cimport clear_idle, n_object
 
 cdef enum:
     NODES_PER_BLOCK = 64
@@ -27,6 +28,7 @@ cdef inline void thread_init(Thread* th) noexcept nogil:
     th.log.row_bytes = sizeof(EventRow)
     th.queues.row_bytes = sizeof(QueueRow)
     th.pfc.row_bytes = sizeof(PfcRow)
+    th.periodic.row_bytes = sizeof(PeriodicRow)
     th.releases.row_bytes = sizeof(Release)
     th.failed.row_bytes = sizeof(UnfinishedRow)
     th.leftovers.row_bytes = sizeof(Leftover)
@@ -45,6 +47,7 @@ cdef inline void thread_close(Thread* th) noexcept nogil:
     free(th.log.data)
     free(th.queues.data)
     free(th.pfc.data)
+    free(th.periodic.data)
     free(th.releases.data)
     free(th.failed.data)
     free(th.leftovers.data)
@@ -78,6 +81,7 @@ cdef inline void table_close(Table* table) noexcept nogil:
 cdef inline void sim_close(Sim* sim) noexcept nogil:
     """Give back what hangs on nodes and links (the arrays themselves are the engine's)."""
     cdef int32_t i
+    cdef int64_t k
     cdef Host* h
     for i in range(sim.n_host):
         h = &sim.hosts[i]
@@ -98,6 +102,11 @@ cdef inline void sim_close(Sim* sim) noexcept nogil:
         free(sim.switches[i].timers.items)
     for i in range(2 * sim.n_port):
         free(sim.tx[i].ring)
+    if sim.tally != NULL:
+        for k in range(n_object(sim)):
+            if sim.tally[k] != NULL:
+                free(sim.tally[k].counts)
+            free(sim.tally[k])
 
 
 # ---------------------------------------------------------------------------- halves of connections
@@ -268,11 +277,17 @@ cdef inline void link_publish(Sim* sim, uint32_t link) noexcept nogil:
 
 cdef inline void window_edge(Sim* sim, Thread* threads, int n_thread, int32_t* active,
                              int32_t n_active) noexcept nogil:
-    """After all nodes: next work of each, links made visible, receiver halves told to go."""
+    """After all nodes: next work of each, links made visible, receiver halves told to go.
+
+    A clear meets the switches that had no work in this window here: nothing happens at them.
+    """
     cdef int32_t i, t, block = -1
     cdef int64_t k
     cdef Thread* th
     cdef Release* release
+    if sim.clear_ps != FOREVER:
+        for i in range(sim.n_switch):
+            clear_idle(sim, threads, &sim.switches[i])
     for i in range(n_active):
         if active[i] // NODES_PER_BLOCK != block:
             block = active[i] // NODES_PER_BLOCK

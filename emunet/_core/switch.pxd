@@ -23,7 +23,8 @@ from emunet._core.types cimport (DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK, E
                                  KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER, NIL, N_CLASS,
                                  ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_TABLE, Due, Group, LinkRx, Packet,
                                  Port, PortCold, Queue, QueueRow, Route, Sim, Slot, Switch, Thread,
-                                 broken, check, prefetch, unlikely)
+                                 broken, check, prefetch, unlikely, wide)
+from emunet._core.watermark cimport headroom_move, switch_clear, switch_measure
 
 
 cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
@@ -175,13 +176,16 @@ cdef inline void port_release(Sim* sim, Thread* th, Switch* sw, int32_t local) n
     cdef int64_t end = p.tx_end_ps
     cdef Queue* q = &sim.queue[port * N_CLASS + klass]
     cdef int32_t in_port = p.tx_in_port
+    cdef int32_t group = (sw.port_start + in_port) * N_CLASS + klass
+    cdef Group* g = &sim.group[group]
+    cdef wide held = <wide>frame_bytes * (end - p.tx_admit_ps)
     q.bytes -= frame_bytes
     p.egress_bytes -= frame_bytes
     check(th, q.bytes >= 0 and p.egress_bytes >= 0, FAULT_QUEUE)
-    p.byte_ps += <double>frame_bytes * <double>(end - p.tx_admit_ps)
+    q.byte_ps += held
+    g.byte_ps += held
     p.tx_end_ps = FOREVER
-    if unlikely(group_release(sw, th, &sim.group[(sw.port_start + in_port) * N_CLASS + klass],
-                              klass, frame_bytes)):
+    if unlikely(group_release(sw, th, g, &sim.headroom[group], klass, frame_bytes, end)):
         group_xon(sim, th, sw, in_port, klass, end)
 
 
@@ -342,8 +346,8 @@ cdef inline bint admit_hard(
         return True
     if fits:
         g.bytes += size
-        g.headroom_bytes += size
-        sw.headroom_bytes += size
+        headroom_move(sw, g, &sim.headroom[(sw.port_start + local) * N_CLASS + klass], size,
+                      now_ps)
     if verdict == HEADROOM_XOFF:
         group_xoff(sim, th, sw, local, klass, now_ps)
     if not fits:
@@ -353,15 +357,19 @@ cdef inline bint admit_hard(
 
 cdef inline void watermark_groups(Sim* sim, Thread* th, Switch* sw, Group* g,
                                   int64_t now_ps) noexcept nogil:
-    """Exact maxima of group and pool: look exactly only when the stale value beats the record."""
+    """Exact maxima of group and pools: look exactly only when the stale value beats the record.
+
+    Headroom is never stale: while there is any, departures are events.
+    """
     if g.bytes - g.headroom_bytes > g.watermark_bytes or sw.used_bytes > sw.pool_watermark_bytes:
         switch_drain(sim, th, sw, now_ps)
         if g.bytes - g.headroom_bytes > g.watermark_bytes:
             g.watermark_bytes = g.bytes - g.headroom_bytes
         if sw.used_bytes > sw.pool_watermark_bytes:
             sw.pool_watermark_bytes = sw.used_bytes
-    if g.headroom_bytes > g.headroom_watermark_bytes:
-        g.headroom_watermark_bytes = g.headroom_bytes
+    if unlikely(g.headroom_bytes):
+        g.headroom_watermark_bytes = max(g.headroom_watermark_bytes, g.headroom_bytes)
+        sw.headroom_watermark_bytes = max(sw.headroom_watermark_bytes, sw.headroom_bytes)
 
 
 cdef inline void queue_join(
@@ -487,7 +495,6 @@ cdef inline void switch_sample(Sim* sim, Thread* th, Switch* sw, int64_t now_ps)
     """One row for each sampled port whose bytes have changed."""
     cdef int32_t i, port
     cdef QueueRow* row
-    switch_drain(sim, th, sw, now_ps)
     for i in range(sw.n_port):
         port = sw.port_start + i
         if sim.sample_mask[port] and sim.port[port].egress_bytes != sim.cold[port].sampled_bytes:
@@ -499,6 +506,20 @@ cdef inline void switch_sample(Sim* sim, Thread* th, Switch* sw, int64_t now_ps)
             row.port = port
             row.pad = 0
             sim.cold[port].sampled_bytes = sim.port[port].egress_bytes
+
+
+cdef inline void switch_look(Sim* sim, Thread* th, Switch* sw, int64_t now_ps) noexcept nogil:
+    """Sample queues, measure occupancies, clear watermarks: what this instant is for."""
+    switch_drain(sim, th, sw, now_ps)
+    if sw.sample_ps == now_ps:
+        switch_sample(sim, th, sw, now_ps)
+        sw.sample_ps += sim.sample_every_ps
+    if sw.measure_ps == now_ps:
+        switch_measure(sim, th, sw)
+        sw.measure_ps += sim.measure_every_ps
+    if sim.clear_ps == now_ps:
+        switch_clear(sim, th, sw, now_ps)
+    sw.look_ps = sw.sample_ps if sw.sample_ps < sw.measure_ps else sw.measure_ps
 
 
 # ------------------------------------------------------------------------------------------- window
@@ -527,13 +548,14 @@ cdef inline int64_t switch_end(Sim* sim, Thread* th, Switch* sw) noexcept nogil:
     """Drain up to the window's end; the node's next work."""
     cdef int32_t i
     cdef int64_t due = heap_time(&sw.timers), t
-    cdef bint sampled = False
+    cdef bint sampled = False, held = False
     for i in range(sw.n_port):
         if port_due(&sim.port[sw.port_start + i]) < sim.window_end_ps:
             port_drain(sim, th, sw, i, sim.window_end_ps)
         t = port_due(&sim.port[sw.port_start + i])
         if t < due:
             due = t
+        held |= t != FOREVER or sim.port[sw.port_start + i].nonempty != 0
         t = sim.rx[sw.port_start + i].head_ps
         if t < due:
             due = t
@@ -546,6 +568,8 @@ cdef inline int64_t switch_end(Sim* sim, Thread* th, Switch* sw) noexcept nogil:
                 due = t
     if sampled and sw.sample_ps < due:
         due = sw.sample_ps
+    if held and sw.measure_ps < due:
+        due = sw.measure_ps
     return due
 
 
@@ -580,24 +604,30 @@ cdef inline void switch_source(Sim* sim, Thread* th, Switch* sw, Due top) noexce
         switch_control(sim, th, sw, top.port, &packet, packet.time_ps)
 
 
-cdef inline int64_t sample_due(Sim* sim, Switch* sw, int64_t from_ps) noexcept nogil:
-    """First sampling instant of this switch not before `from_ps` and after the last one."""
-    cdef int64_t k
-    if sim.sample_every_ps == 0:
-        return FOREVER
-    k = (from_ps + sim.sample_every_ps - 1) // sim.sample_every_ps * sim.sample_every_ps
-    if k < sw.sample_ps:
-        return sw.sample_ps
-    return k
+cdef inline int64_t look_due(Sim* sim, Switch* sw, int64_t from_ps) noexcept nogil:
+    """First instant from `from_ps` on at which the switch is sampled, measured or cleared.
+
+    A window with a clear begins with it.
+    """
+    if sw.sample_ps < from_ps:
+        sw.sample_ps = (from_ps - 1) // sim.sample_every_ps * sim.sample_every_ps
+        sw.sample_ps += sim.sample_every_ps
+    if sw.measure_ps < from_ps:
+        sw.measure_ps = (from_ps - 1) // sim.measure_every_ps * sim.measure_every_ps
+        sw.measure_ps += sim.measure_every_ps
+    if sim.clear_ps != FOREVER:
+        return sim.clear_ps
+    return sw.sample_ps if sw.sample_ps < sw.measure_ps else sw.measure_ps
 
 
 cdef inline int64_t switch_window(Sim* sim, Thread* th, Switch* sw,
                                   int64_t start_ps) noexcept nogil:
     """Handle all that is due at a switch before the window's end; its next work."""
     cdef Due top
-    cdef int64_t now = start_ps
+    cdef int64_t now = start_ps if start_ps < sim.clear_ps else sim.clear_ps
     switch_begin(sim, th, sw)
-    sw.sample_ps = sample_due(sim, sw, start_ps)
+    sw.look_ps = look_due(sim, sw, now)
+    sw.busy = 1
     while True:
         if th.heap_n:
             top = th.heap[0]
@@ -609,8 +639,8 @@ cdef inline int64_t switch_window(Sim* sim, Thread* th, Switch* sw,
                 sw.timers.items[0].time_ps == top.time_ps and top.kind > KIND_TIMER)):
             top.time_ps = sw.timers.items[0].time_ps
             top.kind = KIND_TIMER
-        if sw.sample_ps < top.time_ps or (sw.sample_ps == top.time_ps and top.kind > KIND_SAMPLE):
-            top.time_ps = sw.sample_ps
+        if sw.look_ps < top.time_ps or (sw.look_ps == top.time_ps and top.kind > KIND_SAMPLE):
+            top.time_ps = sw.look_ps
             top.kind = KIND_SAMPLE
         if top.time_ps >= sim.window_end_ps:
             break
@@ -620,8 +650,7 @@ cdef inline int64_t switch_window(Sim* sim, Thread* th, Switch* sw,
         if top.kind == KIND_TIMER:
             switch_timer_pop(sim, th, sw)
         elif top.kind == KIND_SAMPLE:
-            switch_sample(sim, th, sw, now)
-            sw.sample_ps += sim.sample_every_ps
+            switch_look(sim, th, sw, now)
         else:
             switch_source(sim, th, sw, top)
     return switch_end(sim, th, sw)
@@ -633,21 +662,3 @@ cdef inline void switch_timer_pop(Sim* sim, Thread* th, Switch* sw) noexcept nog
     cdef int64_t now = sw.timers.items[0].time_ps
     heap_pop(&sw.timers)
     switch_timer(sim, th, sw, id, now)
-
-
-cdef inline double held_byte_ps(Sim* sim, int32_t port, int64_t now_ps) noexcept nogil:
-    """Time integral, up to now, of the bytes that a switch's port still holds."""
-    cdef Port* p = &sim.port[port]
-    cdef Switch* sw = &sim.switches[sim.port_node[port] - sim.n_host]
-    cdef double total = 0.0
-    cdef uint32_t slot
-    cdef int c
-    if p.tx_end_ps != FOREVER:
-        total += <double>p.tx_bytes * <double>(now_ps - p.tx_admit_ps)
-    for c in range(N_CLASS):
-        slot = sim.queue[port * N_CLASS + c].head if (p.nonempty >> c) & 1 else NIL
-        while slot != NIL:
-            total += (<double>sw.pool.slots[slot].bytes
-                      * <double>(now_ps - sw.pool.slots[slot].packet.time_ps))
-            slot = sw.pool.slots[slot].next
-    return total

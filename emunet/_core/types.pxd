@@ -25,8 +25,11 @@ cdef extern from *:
     #define EMU_PREFETCH(p) __builtin_prefetch(p)
     #define EMU_HIGHEST(mask) (31 - __builtin_clz((unsigned)(mask)))
     #define EMU_CTZ64(word) __builtin_ctzll(word)
+    #define EMU_HIGHEST64(word) (63 - __builtin_clzll((unsigned long long)(word)))
     #define EMU_UNLIKELY(x) __builtin_expect(!!(x), 0)
+    typedef __int128 emu_wide;
     """
+    ctypedef long long wide "emu_wide"    # 128 bits: sums of bytes times ps, exact for any run
     const int64_t FOREVER "EMU_FOREVER"
     const uint32_t NIL "EMU_NIL"
     const uint64_t GOLDEN "EMU_G"
@@ -34,12 +37,15 @@ cdef extern from *:
     bint broken "EMU_BROKEN"(Thread* th, bint condition, int code) noexcept nogil
     void prefetch "EMU_PREFETCH"(const void* p) noexcept nogil
     int highest_bit "EMU_HIGHEST"(uint32_t mask) noexcept nogil
+    int highest_bit64 "EMU_HIGHEST64"(uint64_t word) noexcept nogil
     int lowest_bit64 "EMU_CTZ64"(uint64_t word) noexcept nogil
     bint unlikely "EMU_UNLIKELY"(bint x) noexcept nogil
 
 cdef enum:
     N_CLASS = 8
     N_TIMER = 4
+    N_FRESH = 25
+    N_BUCKET = 2048          # of sample sizes; that of 2^62 is number 1855
     SLOT_BYTES = 20          # preamble, start delimiter and inter-frame gap of every frame
     ACK_BYTES = 66
     CNP_BYTES = 78
@@ -158,13 +164,12 @@ cdef struct Port:            # hot: two cache lines
     uint8_t paused           # bit c: class c is paused
     uint8_t turn             # DWRR: class whose turn it is, + TURN_BEGUN
     int64_t kmin_bytes       # marking: none up to this
-    double byte_ps           # time integral of the egress bytes
     int64_t tx_admit_ps      # admission of the packet in transmission
     int64_t egress_bytes     # all classes, packet in transmission included
     int64_t watermark_bytes
     int64_t n_tx
     int64_t n_tx_bytes
-    int64_t reserve
+    int64_t reserve[2]
 
 cdef struct PortCold:
     int64_t peer             # global port
@@ -203,17 +208,37 @@ cdef struct Channel:         # what becomes of frames on a link
 
 cdef struct Queue:           # one class of one egress port
     int64_t bytes
-    int64_t watermark_bytes
+    int64_t watermark_bytes  # greatest bytes since the last clear of any kind
+    wide byte_ps             # time integral of the bytes that have left
     uint32_t head            # slots of the node's pool
     uint32_t tail
+    int64_t pad
 
-cdef struct Group:           # one class of one ingress port
+cdef struct Group:           # one class of one ingress port: a cache line
     int64_t bytes
     int64_t headroom_bytes
-    int64_t watermark_bytes
+    int64_t watermark_bytes  # greatest bytes outside headroom since the last clear of any kind
     int64_t headroom_watermark_bytes
+    wide byte_ps             # time integral of the bytes that have left, headroom included
     int64_t refresh_ps       # next repetition of XOFF; FOREVER: not in XOFF
     int64_t xoff
+
+cdef struct HeadroomTime:    # one class of one ingress port
+    wide byte_ps             # time integral of the headroom bytes up to since_ps
+    int64_t since_ps         # last change
+    int64_t pad
+
+cdef struct Tally:           # samples of one object by size: a cache line
+    uint64_t* counts         # bucket 16 | count 48, ascending
+    int32_t n
+    uint16_t n_fresh
+    uint16_t fresh[N_FRESH]  # buckets that are not counted yet
+
+cdef struct Peak:            # maxima of one object up to the last clear of any kind, bytes
+    int64_t start            # since the start
+    int64_t user             # since the user's last clear
+    int64_t persistent       # since the last clear of the persistent ones
+    int64_t periodic         # since the interval began
 
 cdef struct LinkTx:          # sender's side of a link's FIFO
     Packet* ring
@@ -279,15 +304,21 @@ cdef struct Switch:
     int64_t used_bytes       # shared pool use
     int64_t shared_bytes
     int64_t pool_watermark_bytes
+    int64_t headroom_bytes   # of all groups
+    int64_t headroom_watermark_bytes
     int64_t drained_ps       # all ports are drained up to this time
     int64_t xon_offset_bytes
-    int64_t sample_ps        # next sample
+    int64_t sample_ps        # next sample of queues; FOREVER: none
+    int64_t measure_ps       # next sample of occupancies; FOREVER: none
+    int64_t look_ps          # the earlier one of the two, or a clear before it
+    int64_t cleared_ps       # last clear
+    int64_t measured_bytes   # sum of the samples of used_bytes
     uint32_t n_control       # pause frames on the way to this node
     uint8_t lossless         # bit c: class c is
     uint8_t group_limited    # bit c: a lossy class's groups have a threshold
     uint8_t queue_limited    # bit c: the class's queues have a threshold
     uint8_t strict           # bit c: class c is served before all that take turns
-    int64_t headroom_bytes   # of all groups, in use
+    int64_t busy             # 0: nothing held and no window since the last interval ended
     int64_t headroom_limit_bytes
     int64_t cell_bytes       # buffer is taken in whole cells; 1: exact bytes
     double group_alpha[N_CLASS]
@@ -448,6 +479,25 @@ cdef struct QueueRow:
     int32_t port
     int32_t pad
 
+cdef struct PeriodicRow:
+    int64_t time_ps
+    int64_t watermark_bytes
+    int32_t object           # as in rows.py
+    int32_t node
+    int32_t port
+    int32_t klass
+
+cdef struct WatermarkRow:
+    int32_t object
+    int32_t node
+    int32_t port
+    int32_t klass
+    int64_t watermark_bytes
+    int64_t user_bytes
+    int64_t persistent_bytes
+    int64_t p99_bytes
+    double byte_ps
+
 cdef struct PfcRow:
     int64_t time_ps
     int32_t port
@@ -521,6 +571,7 @@ cdef struct Thread:          # what one thread writes; padded apart by its size
     Rows log
     Rows queues
     Rows pfc
+    Rows periodic
     Rows releases
     Rows dirty               # links written in this window (uint32)
     Rows failed              # flows given up, as rows of unfinished()
@@ -534,6 +585,7 @@ cdef struct Thread:          # what one thread writes; padded apart by its size
     int64_t activity_ps      # last event that was not link control
     Totals totals
     Failure failure
+    uint8_t seen[N_BUCKET]   # scratch of tally_fold; 0 between its calls
     uint8_t pad[64]
 
 cdef struct Sim:
@@ -550,6 +602,7 @@ cdef struct Sim:
     Group* group             # [n_port, N_CLASS]
     int64_t* deficit         # [n_port, N_CLASS]: DWRR, link bytes; NULL: no class takes turns
     Channel* channel         # [n_port], of outgoing links; NULL: none loses frames
+    HeadroomTime* headroom   # [n_port, N_CLASS]
     LinkTx* tx               # [2 * n_port]: packets, then link control; by sending port
     LinkRx* rx               # [2 * n_port]: by receiving port
     Switch* switches
@@ -587,6 +640,11 @@ cdef struct Sim:
     # sampling
     int64_t sample_every_ps  # 0: off
     uint8_t* sample_mask     # [n_port]
+    int64_t measure_every_ps  # 0: off
+    Tally** tally            # samples by object, NULL: none; itself NULL: off
+    Peak* peak               # by object; NULL: nothing is ever cleared
+    int64_t clear_ps         # clear in the present window; FOREVER: none
+    int32_t clear_mask       # kinds that it clears, bit per CLEAR_*
     # draws
     uint64_t key_tie
     uint64_t key_mark

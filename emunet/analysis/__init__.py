@@ -2,5 +2,6 @@
 
 from emunet.analysis.run import Run, load
 from emunet.analysis.summary import summary
+from emunet.analysis.watermarks import watermarks
 
-__all__ = ["Run", "load", "summary"]
+__all__ = ["Run", "load", "summary", "watermarks"]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emunet.analysis.summary import summary
+from emunet.analysis.watermarks import watermarks
 from emunet.trace.tables import Tables
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Run(Tables):
@@ -24,6 +28,14 @@ class Run(Tables):
     def summary(self) -> dict[str, Any]:
         """See `emunet.analysis.summary`."""
         return summary(self)
+
+    @cached_property
+    def watermarks(self) -> dict[str, pd.DataFrame]:
+        """Frames ``queues``, ``priority_groups`` and ``pools``: `emunet.analysis.watermarks`."""
+        import pandas as pd
+
+        found = watermarks(self)
+        return {name: pd.DataFrame(part) for name, part in found.items() if isinstance(part, list)}
 
     def __enter__(self) -> Run:
         return self

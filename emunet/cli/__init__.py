@@ -16,6 +16,7 @@ COMMANDS = {
     "topo": "emunet.cli.topo",
     "catalog": "emunet.cli.catalog",
     "trace": "emunet.cli.trace",
+    "watermarks": "emunet.cli.watermarks",
     "verify": "emunet.cli.verify",
     "info": "emunet.cli.info",
 }

@@ -32,7 +32,8 @@ BASE_BYTES = 72_000_000
 COMPILER_BYTES = 125_000_000
 HOST_BYTES = 300
 SWITCH_BYTES = 400
-PORT_BYTES = 1_100
+HOST_PORT_BYTES = 700
+SWITCH_PORT_BYTES = 1_900
 FLOW_BYTES = 420
 PACKET_BYTES = 64
 MESSAGE_BYTES = 260
@@ -50,6 +51,8 @@ KEPT_EVENT_BYTES = 22
 FILE_BYTES = 150_000
 FLOW_ROW_BYTES = 18
 PORT_ROW_BYTES = 13
+WATERMARK_ROW_BYTES = 16
+PERIODIC_ROW_BYTES = 2.5
 NODE_ROW_BYTES = 3
 QUEUE_ROW_BYTES = 2.5
 EVENT_ROW_BYTES = 8
@@ -305,7 +308,8 @@ def _memory(
         + 2 * arrays
         + topology.n_host * HOST_BYTES
         + topology.n_switch * SWITCH_BYTES
-        + topology.n_port * PORT_BYTES
+        + (topology.n_port - _switch_ports(compiled)) * HOST_PORT_BYTES
+        + _switch_ports(compiled) * SWITCH_PORT_BYTES
         + active * (FLOW_BYTES + bitmaps + state)
         + packets * PACKET_BYTES
         + min(messages, 2 * CHUNK_MESSAGES) * MESSAGE_BYTES
@@ -314,6 +318,12 @@ def _memory(
         + min(events, TURN_EVENTS) * TURN_EVENT_BYTES
         + kept
     )
+
+
+def _switch_ports(compiled: Compiled) -> int:
+    """Ports of all switches."""
+    topology = compiled.topology
+    return int(np.count_nonzero(topology.port_node >= topology.n_host))
 
 
 def _recorded(compiled: Compiled, part: str) -> Any:
@@ -329,22 +339,32 @@ def _disk(compiled: Compiled, load: _Load, messages: int, span_ps: int, events: 
         + messages * FLOW_ROW_BYTES
         + topology.n_port * PORT_ROW_BYTES
         + topology.n_node * NODE_ROW_BYTES
+        + 2 * _switch_ports(compiled) * WATERMARK_ROW_BYTES
     )
+    watermarks = _recorded(compiled, "watermarks")
+    if watermarks is not None and watermarks.periodic is not None:
+        # A queue and a group of every port in every interval, if all are busy.
+        most = 2 * _switch_ports(compiled) * (span_ps // watermarks.periodic + 1)
+        total += int(min(most, 2 * _crossed(load).sum()) * PERIODIC_ROW_BYTES)
     queues = _recorded(compiled, "queues")
     if queues is not None:
         to_host = compiled.plan.arrays["port_last_hop"].astype(bool)
         at_switch = topology.port_node >= topology.n_host
         chosen = {"all": at_switch, "fabric": at_switch & ~to_host, "last_hop": to_host}
         ceiling = int(chosen[queues.ports].sum()) * span_ps / queues.every
-        crossed = (load.hops - 1) * load.scale
-        busy = float((crossed * load.wire_ps).sum()) / queues.every
+        busy = float(((load.hops - 1) * load.scale * load.wire_ps).sum()) / queues.every
         # A row is a change, of which a packet makes up to two; back to back with the next, fewer.
-        changes = float((crossed * load.packets).sum())
+        changes = float(_crossed(load).sum())
         total += int(min(ceiling, busy, changes) * QUEUE_ROW_BYTES)
     packets = _recorded(compiled, "packets")
     if packets is not None:
         total += min(events, packets.limit) * EVENT_ROW_BYTES
     return total
+
+
+def _crossed(load: _Load) -> np.ndarray:
+    """Data packets that switches queue, by message."""
+    return (load.hops - 1) * load.scale * load.packets
 
 
 def _events(compiled: Compiled, load: _Load, notes: list[str]) -> int:

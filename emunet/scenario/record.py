@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, ValidationInfo
 
 from emunet.scenario.base import Model
-from emunet.scenario.fields import Flag, Leaf, Time, Whole, Word, about, refuse
+from emunet.scenario.fields import Flag, Leaf, ListOf, Maybe, Time, Whole, Word, about, refuse
 from emunet.scenario.where import WhereError, check_where
 
 
@@ -55,6 +55,39 @@ class Packets(Model):
     ] = 10_000_000
 
 
+SHORTEST_PS = 1_000
+"""Least period of samples and intervals: below it nothing on a wire changes."""
+
+MOST_CLEARS = 1 << 16
+
+
+class Watermarks(Model):
+    """Greatest occupancies of queues, priority groups and pools: when they are cleared."""
+
+    noun: ClassVar[str] = "watermarks"
+
+    every: Annotated[
+        int | None,
+        Maybe(Time(SHORTEST_PS)),
+        about("time between the samples behind p99; null: no samples, no p99"),
+    ] = 5_000_000
+    periodic: Annotated[
+        int | None,
+        Maybe(Time(SHORTEST_PS)),
+        about("length of the intervals of the periodic watermarks; null: none"),
+    ] = None
+    clear_user: Annotated[
+        tuple[int, ...],
+        ListOf(Time(1), "a list of times, each once", unique=True, least=0, most=MOST_CLEARS),
+        about("when the user watermarks are cleared"),
+    ] = ()
+    clear_persistent: Annotated[
+        tuple[int, ...],
+        ListOf(Time(1), "a list of times, each once", unique=True, least=0, most=MOST_CLEARS),
+        about("when the persistent watermarks are cleared"),
+    ] = ()
+
+
 def _packets(value: Any, info: ValidationInfo) -> Any:
     if value is True:
         return Packets()
@@ -78,6 +111,15 @@ def _queues(value: Any, info: ValidationInfo) -> Any:
     return Queues.read(value, info)
 
 
+def _watermarks(value: Any, info: ValidationInfo) -> Any:
+    allowed = "{every, periodic, clear_user, clear_persistent}"
+    if value is False:
+        refuse(value, "is not a mapping", allowed, "maxima are always kept; every: null ends p99")
+    if value is True or isinstance(value, (str, int, list, tuple)):
+        refuse(value, "is not a mapping", allowed, "write {periodic: 100us}")
+    return Watermarks.read({} if value is None else value, info)
+
+
 class Record(Model):
     """Opt-in parts of the trace."""
 
@@ -90,3 +132,6 @@ class Record(Model):
         Packets | None, BeforeValidator(_packets), about("packet events; true: all; null: none")
     ] = None
     pfc: Annotated[bool, Flag(), about("every XOFF and XON")] = True
+    watermarks: Annotated[
+        Watermarks, BeforeValidator(_watermarks), about("samples and clears of watermarks")
+    ] = Watermarks()

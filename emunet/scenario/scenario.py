@@ -168,6 +168,19 @@ class Scenario(Model):
         for i, group in enumerate(self.switches):
             for finding in relations(self.switch_values(group)):
                 yield finding.below("switches", i)
+        yield from self._clears()
+
+    def _clears(self) -> Iterable[Finding]:
+        """Clears of watermarks that the run does not reach."""
+        end_ps = LAST_PS if self.until is None else self.until
+        for key in ("clear_user", "clear_persistent"):
+            for i, time_ps in enumerate(getattr(self.record.watermarks, key)):
+                if time_ps >= end_ps:
+                    yield Finding(
+                        Time().spell(time_ps),
+                        f"is not before the end of the run ({Time().spell(end_ps)})",
+                        at=("record", "watermarks", key, i),
+                    )
 
     def _limits(self, element: Element, at: tuple[str | int, ...]) -> Iterable[Finding]:
         """What an element asks for beyond the limits of the engine."""

@@ -11,7 +11,7 @@ from emunet.scenario.base import Model
 from emunet.scenario.fabric import Nic, Transport
 from emunet.scenario.fields import Leaf
 from emunet.scenario.links import LinkChange
-from emunet.scenario.record import Packets, Queues, Record
+from emunet.scenario.record import Packets, Queues, Record, Watermarks
 from emunet.scenario.scenario import Scenario
 from emunet.scenario.switch import Ecn, Limit, Switch, SwitchGroup, TrafficClass
 from emunet.scenario.topology import TOPOLOGIES, Link
@@ -76,7 +76,12 @@ def sections() -> list[tuple[str, type[Model]]]:
         ("transport", Transport),
     ]
     listed.extend((f"workload[].{kind}", ELEMENTS[kind]) for kind in ELEMENTS)
-    listed += [("record", Record), ("record.queues", Queues), ("record.packets", Packets)]
+    listed += [
+        ("record", Record),
+        ("record.queues", Queues),
+        ("record.packets", Packets),
+        ("record.watermarks", Watermarks),
+    ]
     return listed
 
 
@@ -107,6 +112,8 @@ def _default(info: FieldInfo) -> str:
     value = info.get_default(call_default_factory=True)
     if isinstance(value, Model):
         return "see below"
+    if value == ():
+        return "`[]`"
     leaf = _leaf(info)
     written = leaf.spell(value) if leaf else list(value) if isinstance(value, tuple) else value
     words = {None: "null", True: "true", False: "false"}

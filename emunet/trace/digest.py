@@ -1,9 +1,9 @@
 """Digest of the results of a run: equal results, equal digest, however the run was cut into pieces.
 
 Covered: the result columns of `/flows`, the counters of ports, switches and totals (all but
-`events`, which counts the work of one engine, not what happened), and the rows of
-`/samples/queues`, `/packets` and `/pfc` as recorded. Not covered: wall times, threads, memory,
-versions.
+`events`, which counts the work of one engine, not what happened), the rows of `/watermarks`, and
+those of `/samples/queues`, `/samples/periodic`, `/packets` and `/pfc` as recorded. Not covered:
+wall times, threads, memory, versions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class ResultDigest:
         """Take rows of ``Engine.drain()[key]`` that follow those taken before."""
         if len(rows):
             rows = rows.copy()
-            rows["pad"] = 0
+            if "pad" in (rows.dtype.names or ()):
+                rows["pad"] = 0
             self._rows[key].update(rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes())
 
     def add_counters(
@@ -68,6 +69,11 @@ class ResultDigest:
         self._counters["totals"] = _of_arrays(
             {n: np.asarray(totals[n], "<i8") for n in TOTALS if n != "events"}
         )
+
+    def add_watermarks(self, rows: np.ndarray) -> None:
+        """Take what ``Engine.watermarks()`` gave at the end."""
+        plain = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
+        self._counters["watermarks"] = _hash(plain.tobytes()).digest()
 
     def parts(self) -> dict[str, str]:
         """Digest of each part, 32 hex digits; shows what differs between two runs."""

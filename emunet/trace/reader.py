@@ -19,7 +19,10 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # What h5py raises on damage: it depends on the structure that the damaged byte belongs to.
 _DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
 # Tables have all their columns, or are not there.
-_WHOLE = ("flows", "ports", "switches", "samples/queues", "packets", "pfc", "unfinished")
+_WHOLE = (
+    "flows", "ports", "switches", "watermarks", "samples/queues", "samples/periodic", "packets",
+    "pfc", "unfinished",
+)  # fmt: skip
 # Without a lock first: a `.part` file may be locked by its writer. All opens of a file in one
 # process must agree, so the others follow what somebody else in this process has chosen.
 _LOCKINGS = (False, None, True, "best-effort")

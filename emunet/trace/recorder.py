@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from emunet.trace.schema import (
     SCHEMA,
     SWITCH_COLUMNS,
     UNFINISHED_COLUMNS,
+    WATERMARK_COLUMNS,
     Dataset,
 )
 
@@ -27,6 +29,23 @@ PacketFilter = Callable[[np.ndarray], np.ndarray]
 """Takes event rows (`EVENT_ROW`), gives a boolean mask of those to keep."""
 
 _SUBMITTED = ("src", "dst", "size_bytes", "start_ps", "klass", "background", "tag")
+
+
+@dataclass(frozen=True)
+class WatermarkTimes:
+    """When watermarks are sampled and cleared; see the engine's parameters of these names."""
+
+    measure_every_ps: int = 0
+    periodic_ps: int = 0
+    clear_user_ps: Sequence[int] = ()
+    clear_persistent_ps: Sequence[int] = ()
+
+    def past(self, end_ps: int) -> dict[str, int]:
+        """Attributes of `/watermarks` of a run that ended then."""
+        found = {"every_ps": self.measure_every_ps}
+        for kind, times in (("user", self.clear_user_ps), ("persistent", self.clear_persistent_ps)):
+            found[f"{kind}_cleared_ps"] = max((t for t in times if t < end_ps), default=0)
+        return found
 
 
 class Recorder(ABC):
@@ -52,6 +71,7 @@ class Recorder(ABC):
         self._packet_filter: PacketFilter | None = None
         self._packet_limit: int | None = None
         self._n_cut = 0
+        self._times = WatermarkTimes()
 
     # what a recorder is told
 
@@ -69,6 +89,7 @@ class Recorder(ABC):
         packet_filter: PacketFilter | None = None,
         packet_limit: int | None = None,
         pfc: bool = True,
+        watermarks: WatermarkTimes | None = None,
     ) -> None:
         """Declare the outputs and store everything that is known before the run.
 
@@ -97,32 +118,31 @@ class Recorder(ABC):
             Keep at most so many packet events, the first in time.
         pfc : bool
             Record XOFF and XON decisions.
+        watermarks : WatermarkTimes, optional
+            Samples and clears.
         """
-        wanted = {"queues": queues_every_ps > 0, "events": packets, "pfc": pfc}
+        self._times = watermarks or WatermarkTimes()
+        wanted = {
+            "queues": queues_every_ps > 0,
+            "events": packets,
+            "pfc": pfc,
+            "periodic": self._times.periodic_ps > 0,
+        }
         self._recorded = {key: 0 for key, on in wanted.items() if on}
         self._packet_filter, self._packet_limit = packet_filter, packet_limit
-        self._attributes(
-            "",
-            {
-                "schema": SCHEMA,
-                "emunet_version": str(meta.get("version", "")),
-                "seed": int(plan.scalars["seed"]),
-                "complete": False,
-                "reason": "running",
-                "digest": "",
-            },
-        )
-        self._attributes("meta", {**meta, "plan_digest": plan.digest})
+        self._open_books(plan, meta)
         self._texts("meta", "scenario", scenario_text)
         self._texts("meta", "tags", list(tags))
         self._texts("meta", "workload", list(workload))
-        self._store(plan)
+        self._store_plan(plan)
         self._table("flows", MESSAGE_COLUMNS, FLOW_BLOCK)
         self._table("flows/results", RESULT_COLUMNS, FLOW_BLOCK)
         for key in self._recorded:
             self._table(ROW_TABLES[key][0], ROW_TABLES[key][1])
         if "queues" in self._recorded:
             self._attributes("samples/queues", {"every_ps": queues_every_ps, "ports": queues_ports})
+        if "periodic" in self._recorded:
+            self._attributes("samples/periodic", {"every_ps": self._times.periodic_ps})
 
     def append_messages(
         self, first_id: int, messages: Any, base_rtt_ps: np.ndarray, ideal_fct_ps: np.ndarray
@@ -177,6 +197,7 @@ class Recorder(ABC):
         complete: bool,
         reason: str,
         unfinished: np.ndarray,
+        watermarks: np.ndarray,
     ) -> list[str]:
         """Take the counters of the end and close the books.
 
@@ -193,6 +214,8 @@ class Recorder(ABC):
             One of `REASONS`, or "interrupted".
         unfinished : UNFINISHED_ROW array
             What messages without an end wait for.
+        watermarks : WATERMARK_ROW array
+            As ``Engine.watermarks()`` gives them.
 
         Returns
         -------
@@ -204,11 +227,15 @@ class Recorder(ABC):
             for spec in specs:
                 self._array(spec.group, spec.name, np.asarray(values[spec.name]).astype(spec.dtype))
         self._attributes("totals", {name: int(value) for name, value in totals.items()})
-        self._table("unfinished", UNFINISHED_COLUMNS, FLOW_BLOCK)
-        self._append(
-            "unfinished", {s.name: unfinished[s.name].astype(s.dtype) for s in UNFINISHED_COLUMNS}
-        )
+        for name, specs, table in (
+            ("unfinished", UNFINISHED_COLUMNS, unfinished),
+            ("watermarks", WATERMARK_COLUMNS, watermarks),
+        ):
+            self._table(name, specs, FLOW_BLOCK)
+            self._append(name, {s.name: table[s.name].astype(s.dtype) for s in specs})
+        self._attributes("watermarks", self._times.past(engine_meta["now_ps"]))
         self._result.add_counters(ports, switches, totals)
+        self._result.add_watermarks(watermarks)
         self.digest = self._result.hexdigest()
         self.warnings = self._warn()
         self._texts("meta", "warnings", self.warnings)
@@ -221,7 +248,21 @@ class Recorder(ABC):
 
     # helpers
 
-    def _store(self, plan: Plan) -> None:
+    def _open_books(self, plan: Plan, meta: Mapping[str, Any]) -> None:
+        self._attributes(
+            "",
+            {
+                "schema": SCHEMA,
+                "emunet_version": str(meta.get("version", "")),
+                "seed": int(plan.scalars["seed"]),
+                "complete": False,
+                "reason": "running",
+                "digest": "",
+            },
+        )
+        self._attributes("meta", {**meta, "plan_digest": plan.digest})
+
+    def _store_plan(self, plan: Plan) -> None:
         self._attributes("plan", {**plan.scalars, "congestion_digest": plan.congestion_digest})
         for name, array in plan.arrays.items():
             self._array("plan", name, array)

@@ -172,6 +172,32 @@ PFC_COLUMNS: tuple[Dataset, ...] = (
     _column("pfc", "on", "uint8", "", "1 XOFF, 0 XON; refreshes are not listed"),
 )
 
+WATERMARK_COLUMNS: tuple[Dataset, ...] = (
+    _column("watermarks", "object", "int32", "", "what held the bytes", rows.WATERMARK_OBJECTS),
+    _column("watermarks", "node", "int32", "", "node number of the switch"),
+    _column("watermarks", "port", "int32", "",
+            "global number: out-port of a queue, in-port of a group; -1: of the switch"),
+    _column("watermarks", "klass", "int32", "", "priority class; -1: of the switch"),
+    _column("watermarks", "watermark_bytes", "int64", "bytes", "greatest since the start"),
+    _column("watermarks", "user_bytes", "int64", "bytes", "greatest since the user's last clear"),
+    _column("watermarks", "persistent_bytes", "int64", "bytes",
+            "greatest since the last clear of the persistent ones"),
+    _column("watermarks", "p99_bytes", "int64", "bytes",
+            "p99 over the sampling instants, at most 1/32 too high; -1: there were none"),
+    _column("watermarks", "byte_ps", "float64", "bytes * ps",
+            "time integral; over the simulated time it is the mean; -1: not known"),
+)  # fmt: skip
+
+PERIODIC_COLUMNS: tuple[Dataset, ...] = (
+    _column("samples/periodic", "time_ps", "int64", "ps", "end of the interval"),
+    _column("samples/periodic", "watermark_bytes", "int64", "bytes", "greatest within it"),
+    _column("samples/periodic", "object", "int32", "", "what held the bytes",
+            rows.WATERMARK_OBJECTS),
+    _column("samples/periodic", "node", "int32", "", "node number of the switch"),
+    _column("samples/periodic", "port", "int32", "", "global number; -1: of the switch"),
+    _column("samples/periodic", "klass", "int32", "", "priority class; -1: of the switch"),
+)  # fmt: skip
+
 UNFINISHED_COLUMNS: tuple[Dataset, ...] = (
     _column("unfinished", "flow", "int64", "", "message number"),
     _column("unfinished", "until_ps", "int64", "ps", "armed until; -1: no timer"),
@@ -193,6 +219,7 @@ ROW_TABLES: dict[str, tuple[str, tuple[Dataset, ...], dict[str, str]]] = {
     "queues": ("samples/queues", QUEUE_COLUMNS, {}),
     "events": ("packets", PACKET_COLUMNS, {"occupancy_bytes": "occupancy", "frame_bytes": "bytes"}),
     "pfc": ("pfc", PFC_COLUMNS, {}),
+    "periodic": ("samples/periodic", PERIODIC_COLUMNS, {}),
 }
 """Key of ``Engine.drain()`` -> group, columns, and row fields of columns with another name."""
 
@@ -274,7 +301,9 @@ DATASETS: tuple[Dataset, ...] = (
     *RESULT_COLUMNS,
     *PORT_COLUMNS,
     *SWITCH_COLUMNS,
+    *WATERMARK_COLUMNS,
     *QUEUE_COLUMNS,
+    *PERIODIC_COLUMNS,
     *PACKET_COLUMNS,
     *PFC_COLUMNS,
     *UNFINISHED_COLUMNS,
@@ -326,7 +355,8 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         "digest_*",
         "text",
         "",
-        "digest of each part: flows, ports, switches, totals, queues, packets, pfc",
+        "digest of each part: flows, ports, switches, totals, watermarks, queues, packets, pfc, "
+        "periodic",
     ),
     Attribute(
         "meta/engine",
@@ -343,6 +373,11 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         for s in plan_schema.SCALARS
     ),
     Attribute("plan", "congestion_digest", "text", "", "digest of the congestion policy's source"),
+    Attribute("watermarks", "every_ps", "int", "ps", "period of the samples behind p99; 0: none"),
+    Attribute("watermarks", "user_cleared_ps", "int", "ps", "the user's last clear; 0: none"),
+    Attribute("watermarks", "persistent_cleared_ps", "int", "ps",
+              "last clear of the persistent ones; 0: none"),
+    Attribute("samples/periodic", "every_ps", "int", "ps", "length of the intervals"),
     Attribute("samples/queues", "every_ps", "int", "ps", "sampling period"),
     Attribute(
         "samples/queues",

@@ -17,7 +17,10 @@ from emunet.trace.source import Source
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLES = ("flows", "ports", "switches", "samples/queues", "packets", "pfc", "unfinished")
+TABLES = (
+    "flows", "ports", "switches", "watermarks", "samples/queues", "samples/periodic", "packets",
+    "pfc", "unfinished",
+)  # fmt: skip
 """Groups that are tables."""
 
 FABRIC, LAST_HOP, HOST = "fabric", "last_hop", "host"
@@ -158,6 +161,14 @@ class Tables:
     def samples(self) -> pd.DataFrame:
         """Queue samples: a row when a port's bytes differ from its row before (0 at first)."""
         return self._frame("samples/queues", self.columns("samples/queues"))
+
+    @cached_property
+    def periodic(self) -> pd.DataFrame:
+        """Watermarks of intervals: a row for each object that held a byte, at the interval's end.
+
+        `object` says what `port` and `klass` are: see `emunet._core.rows.WATERMARK_OBJECTS`.
+        """
+        return self._frame("samples/periodic", self.columns("samples/periodic"))
 
     @cached_property
     def packets(self) -> pd.DataFrame:

@@ -37,7 +37,9 @@ UNDER_WAY: dict[Path, bool] = {}
 # What a file system says that knows no locks.
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 # Groups that `finish` makes.
-_RESULTS = ("ports", "switches", "totals", "unfinished", "meta/warnings", "meta/engine")
+_RESULTS = (
+    "ports", "switches", "totals", "unfinished", "watermarks", "meta/warnings", "meta/engine"
+)  # fmt: skip
 
 _SMALL_BYTES = 4096
 _CHUNK_BYTES = 1 << 18

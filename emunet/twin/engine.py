@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,13 @@ from emunet._core.rows import (
     CLASS_COUNTERS,
     DONE,
     PAUSED,
+    PG_HEADROOM,
+    PG_SHARED,
     PLUGIN_FAILED,
+    POOL_HEADROOM,
+    POOL_SHARED,
     PORT_COUNTERS,
+    QUEUE,
     STUCK,
     SWITCH_COUNTERS,
     UNFINISHED_ROW,
@@ -25,15 +31,17 @@ from emunet._core.rows import (
     WAIT_PAUSED,
     WAIT_START,
     WAIT_WINDOW,
+    WATERMARK_ROW,
 )
 from emunet.plan.schema import N_CLASS, Plan
-from emunet.twin.agenda import ARRIVAL, CONTROL, IDLE, LINK_CONTROL, SAMPLE, TIMER, WORK, Event
+from emunet.twin.agenda import ARRIVAL, CONTROL, LINK_CONTROL, SAMPLE, TIMER, WORK, Event
 from emunet.twin.congestion import PolicyFailed
 from emunet.twin.host import Host
 from emunet.twin.node import EXPIRY, Node, World
 from emunet.twin.records import Records
 from emunet.twin.sender import START, Sender
-from emunet.twin.switch import Switch
+from emunet.twin.switch import QUEUE_SAMPLE, Switch
+from emunet.twin.watermark import PERSISTENT, SINCE_START, USER, Level, Schedule
 
 MOST_PACKETS = (1 << 32) - 1
 """Packets of a message; also the first number that no message has."""
@@ -59,6 +67,12 @@ class TwinEngine:
         Keep packet events.
     event_filter : tuple of (int, int, int), optional
         Bit mask of event kinds, first flow, end (exclusive) of flows of the events to keep.
+    measure_every_ps : int
+        Period of the samples behind the p99 of watermarks; 0: none.
+    periodic_ps : int
+        Length of the intervals of periodic watermarks; 0: none.
+    clear_user_ps, clear_persistent_ps : sequence of int
+        When these watermarks are cleared.
     """
 
     def __init__(
@@ -72,6 +86,10 @@ class TwinEngine:
         log_events: bool = False,
         event_filter: tuple[int, int, int] | None = None,
         flow_hint: int = 0,
+        measure_every_ps: int = 0,
+        periodic_ps: int = 0,
+        clear_user_ps: Sequence[int] = (),
+        clear_persistent_ps: Sequence[int] = (),
     ) -> None:
         self.plan = plan
         self.now_ps = 0
@@ -81,15 +99,17 @@ class TwinEngine:
         mask = np.ones(plan.n_port) if sample_port_mask is None else sample_port_mask
         sampled = [bool(m) and sample_every_ps > 0 for m in mask]
         self._hosts = [Host(self._world, node) for node in range(plan.n_host)]
+        schedule = Schedule(measure_every_ps, periodic_ps, clear_user_ps, clear_persistent_ps)
         self._switches = [
-            Switch(self._world, node, sampled) for node in range(plan.n_host, plan.n_node)
+            Switch(self._world, node, sampled, schedule) for node in range(plan.n_host, plan.n_node)
         ]
         self._nodes: list[Node] = [*self._hosts, *self._switches]
         # Long after the last movement a pause that has not ended is refreshed for ever.
         self._hold_ps = 2 * max(port.pause_ps for port in self._world.ports)
         for switch in self._switches:
+            switch.arm_clear(0)
             if switch.sampled:
-                self._arm_sample(switch, sample_every_ps)
+                switch.arm_look(sample_every_ps, QUEUE_SAMPLE)
 
     def submit(
         self,
@@ -203,20 +223,22 @@ class TwinEngine:
                 self._world.moved_ps = now
                 node.receive(node.ports[event.entity], event.load[1], now)
             elif event.kind == SAMPLE:
-                node.sample(now)
-                self._arm_sample(node, now + self.sample_every_ps)
+                self._look(now, event)
             else:
                 node.depart(node.ports[event.entity], now)
         except PolicyFailed as stop:
             self.failure = stop.failure
 
-    def _arm_sample(self, node: Node, time_ps: int) -> None:
-        self._world.agenda.arm(time_ps, (node.node, SAMPLE, 0, 0), effort=IDLE)
+    def _look(self, now: int, event: Event) -> None:
+        switch = self._switches[event.node - self.plan.n_host]
+        switch.look(event.number, now)
+        if event.number == QUEUE_SAMPLE:
+            switch.arm_look(now + self.sample_every_ps, QUEUE_SAMPLE)
 
     # results
 
     def drain(self) -> dict[str, np.ndarray]:
-        """Rows since the last call: "flows", "events", "queues", "pfc"."""
+        """Rows since the last call: "flows", "events", "queues", "pfc", "periodic"."""
         return self._world.records.drain()
 
     @property
@@ -231,25 +253,57 @@ class TwinEngine:
             name: np.array([port.count[name] for port in ports], np.int64) for name in PORT_COUNTERS
         }
         table["paused_ps"] = np.array([port.paused_ps(self.now_ps) for port in ports], np.int64)
-        table["queue_byte_ps"] = np.array([port.queue_byte_ps for port in ports], np.float64)
-        for switch in self._switches:
-            for port in switch.ports:
-                table["queue_byte_ps"][port.index] += switch.held_byte_ps(port, self.now_ps)
+        table["queue_byte_ps"] = np.zeros(len(ports), np.float64)
         for name in CLASS_COUNTERS:
             table[name] = np.zeros((len(ports), N_CLASS), np.int64)
         for switch in self._switches:
-            own = slice(switch.ports[0].index, switch.ports[0].index + len(switch.ports))
-            table["queue_watermark_bytes"][own] = switch.queue_watermark_bytes
-            table["pg_watermark_bytes"][own] = switch.group_watermark_bytes
-            table["headroom_watermark_bytes"][own] = switch.headroom_watermark_bytes
+            for port in switch.ports:
+                p = port.index
+                levels = [switch.levels.get((QUEUE, port.local, c)) for c in range(N_CLASS)]
+                table["queue_byte_ps"][p] = float(sum(map(self._byte_ps, levels)))
+                for name, what in zip(
+                    CLASS_COUNTERS, (QUEUE, PG_SHARED, PG_HEADROOM), strict=True
+                ):
+                    table[name][p] = [
+                        switch.maximum_bytes(what, port.local, c) for c in range(N_CLASS)
+                    ]
         return table
+
+    def _byte_ps(self, level: Level | None) -> int:
+        """Time integral of a level up to now."""
+        if level is None:
+            return 0
+        return level.byte_ps + level.bytes * (self.now_ps - level.since_ps)
 
     def switches(self) -> dict[str, np.ndarray]:
         """Counters by switch."""
         return {
-            name: np.array([getattr(switch, name) for switch in self._switches], np.int64)
-            for name in SWITCH_COUNTERS
+            name: np.array([s.maximum_bytes(what) for s in self._switches], np.int64)
+            for name, what in zip(SWITCH_COUNTERS, (POOL_SHARED, POOL_HEADROOM), strict=True)
         }
+
+    def watermarks(self, end_ps: int) -> np.ndarray:
+        """Maxima, p99 and time integral of every object that has held a byte.
+
+        Parameters
+        ----------
+        end_ps : int
+            Simulated time: p99 is over the sampling instants before it.
+        """
+        rows = []
+        for switch in self._switches:
+            every = switch.schedule.measure_every_ps
+            n_instant = max(0, end_ps - 1) // every if every else 0
+            for key, level in switch.levels.items():
+                if level.maxima[SINCE_START]:
+                    byte_ps = float(self._byte_ps(level))
+                    if key[0] == POOL_SHARED and any(switch.reserved_bytes):
+                        sampled = sum(b * n for b, n in level.samples.items())
+                        byte_ps = float(sampled * every) if every else -1.0
+                    kinds = [level.maxima[kind] for kind in (SINCE_START, USER, PERSISTENT)]
+                    p99_bytes = level.p99_bytes(n_instant)
+                    rows.append((*switch.place(key), *kinds, p99_bytes, byte_ps))
+        return np.array(sorted(rows), WATERMARK_ROW)
 
     def totals(self) -> dict[str, int]:
         """Counters of the whole fabric."""

@@ -183,6 +183,6 @@ class Node:
         """Handle a departure instant."""
         raise NotImplementedError
 
-    def sample(self, now: int) -> None:
-        """Note queues that have changed since the last sample."""
+    def look(self, number: int, now: int) -> None:
+        """Handle a sampling or clearing instant."""
         raise NotImplementedError

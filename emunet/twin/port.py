@@ -83,7 +83,6 @@ class Port:
         self.sampled_bytes = 0  # value of the last sample row
         self.mark_draws = 0
         self.count = dict.fromkeys(PORT_COUNTERS, 0)
-        self.queue_byte_ps = 0.0
 
     def occupy(self, now: int, frame_bytes: int) -> int:
         """Put a frame on the link as soon as it is free, and give the end of its transmission.

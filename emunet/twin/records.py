@@ -11,9 +11,11 @@ from emunet._core.rows import (
     EVENT_ROW,
     FLOW_ROW,
     PACKET_PAUSE,
+    PERIODIC_ROW,
     PFC_ROW,
     QUEUE_ROW,
     TOTALS,
+    WATERMARK_ORDER,
 )
 from emunet.twin.port import PAUSE_BYTES
 
@@ -46,6 +48,7 @@ class Records:
         self.events: list[tuple] = []
         self.queues: list[tuple] = []
         self.pfc: list[tuple] = []
+        self.periodic: list[tuple] = []
 
     def packet_event(
         self, now: int, node: int, port: int, kind: int, packet: Packet, occupancy: int
@@ -92,6 +95,7 @@ class Records:
         events = np.array(self.events, EVENT_ROW)
         queues = np.array(self.queues, QUEUE_ROW)
         pfc = np.array(self.pfc, PFC_ROW)
+        periodic = np.array(self.periodic, PERIODIC_ROW)
         self.clear()
         return {
             "flows": flows[
@@ -101,5 +105,8 @@ class Records:
             "queues": queues[np.lexsort((queues["port"], queues["time_ps"]))],
             "pfc": pfc[
                 np.lexsort((-pfc["on"].astype(int), pfc["klass"], pfc["port"], pfc["time_ps"]))
+            ],
+            "periodic": periodic[
+                np.lexsort([periodic[name] for name in (*reversed(WATERMARK_ORDER), "time_ps")])
             ],
         }

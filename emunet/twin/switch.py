@@ -13,11 +13,20 @@ from emunet._core.rows import (
     EVENT_PAUSE_TX,
     EVENT_RESUME_TX,
     PACKET_DATA,
+    PG_HEADROOM,
+    PG_SHARED,
+    POOL_HEADROOM,
+    POOL_SHARED,
+    QUEUE,
 )
 from emunet.plan.schema import N_CLASS
-from emunet.twin.agenda import CONTROL, DEPARTURE
+from emunet.twin.agenda import CONTROL, DEPARTURE, IDLE, SAMPLE
 from emunet.twin.node import EXPIRY, REFRESH, Node, World
 from emunet.twin.port import SLOT_BYTES, Held, Packet, Port
+from emunet.twin.watermark import PERIODIC, SINCE_START, Level, Schedule
+
+QUEUE_SAMPLE, MEASURE, CLEAR = range(3)
+"""Numbers of the events of kind SAMPLE."""
 
 
 def _limits(static_bytes: np.ndarray, alpha: np.ndarray, index: int) -> list[tuple[int, float]]:
@@ -30,9 +39,13 @@ def _limits(static_bytes: np.ndarray, alpha: np.ndarray, index: int) -> list[tup
 class Switch(Node):
     """A switch. Arrays are by (local port, class); ingress counters make up a priority group."""
 
-    def __init__(self, world: World, node: int, sampled: list[bool]) -> None:
+    def __init__(
+        self, world: World, node: int, sampled: list[bool], schedule: Schedule | None = None
+    ) -> None:
         super().__init__(world, node, Port)
         plan, index, shape = world.plan, node - world.plan.n_host, (len(self.ports), N_CLASS)
+        self.schedule = schedule or Schedule()
+        self.levels: dict[tuple[int, int, int], Level] = {}  # by (object, local port, class)
         self.sampled = [port for port in self.ports if sampled[port.index]]
         self.shared_pool_bytes = int(plan.switch_shared_bytes[index])
         self.cell_bytes = int(plan.switch_cell_bytes[index])
@@ -57,10 +70,6 @@ class Switch(Node):
         self.turn_begun = [False for _ in self.ports]
         self.xoff = np.zeros(shape, bool).tolist()
         self.used_bytes = 0  # shared pool
-        self.pool_watermark_bytes = 0
-        self.queue_watermark_bytes = np.zeros(shape, int)
-        self.group_watermark_bytes = np.zeros(shape, int)
-        self.headroom_watermark_bytes = np.zeros(shape, int)
 
     # accounting
 
@@ -129,19 +138,35 @@ class Switch(Node):
         """Bytes of all classes of an out-port, the packet in transmission included."""
         return sum(self.queue_bytes[port.local])
 
-    def note_watermarks(self, i: int, out: Port, c: int) -> None:
-        """Raise the maxima that an admission can raise."""
-        o = out.local
-        self.queue_watermark_bytes[o, c] = max(
-            self.queue_watermark_bytes[o, c], self.queue_bytes[o][c]
-        )
-        out.count["watermark_bytes"] = max(out.count["watermark_bytes"], self.egress_bytes(out))
+    def touched(self, i: int, o: int, c: int, now: int) -> list[Level]:
+        """What a packet from one port to another changes, brought up to date."""
         outside_bytes = self.group_bytes[i][c] - self.headroom_bytes[i][c]
-        self.group_watermark_bytes[i, c] = max(self.group_watermark_bytes[i, c], outside_bytes)
-        self.headroom_watermark_bytes[i, c] = max(
-            self.headroom_watermark_bytes[i, c], self.headroom_bytes[i][c]
-        )
-        self.pool_watermark_bytes = max(self.pool_watermark_bytes, self.used_bytes)
+        bytes_now = {
+            (QUEUE, o, c): self.queue_bytes[o][c],
+            (PG_SHARED, i, c): outside_bytes,
+            (PG_HEADROOM, i, c): self.headroom_bytes[i][c],
+            (POOL_SHARED, -1, -1): self.used_bytes,
+            (POOL_HEADROOM, -1, -1): sum(map(sum, self.headroom_bytes)),
+        }
+        levels = []
+        for key, value in bytes_now.items():
+            levels.append(self.levels.setdefault(key, Level()))
+            levels[-1].move(value, now)
+        return levels
+
+    def note_watermarks(self, i: int, out: Port, c: int, now: int) -> None:
+        """Raise the maxima that an admission can raise; measure at the next sampling instant."""
+        out.count["watermark_bytes"] = max(out.count["watermark_bytes"], self.egress_bytes(out))
+        for level in self.touched(i, out.local, c, now):
+            level.note()
+        every = self.schedule.measure_every_ps
+        if every:
+            self.arm_look(max(1, -(-now // every)) * every, MEASURE)
+
+    def maximum_bytes(self, what: int, port: int = -1, c: int = -1) -> int:
+        """Greatest bytes of an object since the start."""
+        level = self.levels.get((what, port, c))
+        return 0 if level is None else level.maxima[SINCE_START]
 
     def release(self, port: Port, now: int) -> None:
         """The last bit of the packet in transmission has left."""
@@ -150,22 +175,14 @@ class Switch(Node):
             return
         port.sending = None
         i, c, b = held.in_port, held.packet.klass, self.charged_bytes(held.packet)
-        port.queue_byte_ps += float(b) * float(now - held.admitted_ps)
         self.queue_bytes[port.local][c] -= b
         self.charge_group(i, c, -b, -min(b, self.headroom_bytes[i][c]) if self.xoff[i][c] else 0)
+        self.touched(i, port.local, c, now)
         if self.xoff[i][c] and self.headroom_bytes[i][c] == 0:
             shared = self.shared_bytes(i, c)
             threshold = self.threshold_bytes(self.group_limit[c])
             if shared == 0 or shared + self.xon_offset_bytes <= threshold:
                 self.send_xon(i, c, now)
-
-    def held_byte_ps(self, port: Port, now: int) -> float:
-        """Time integral, up to now, of the bytes that a port still holds."""
-        held = [port.sending] if port.sending is not None else []
-        held += [one for queue in self.queue[port.local] for one in queue]
-        return sum(
-            (float(self.charged_bytes(h.packet)) * float(now - h.admitted_ps) for h in held), 0.0
-        )
 
     # pauses
 
@@ -208,7 +225,7 @@ class Switch(Node):
             self.drop(port, packet, now)
             return
         self.queue_bytes[out.local][c] += self.charged_bytes(packet)
-        self.note_watermarks(i, out, c)
+        self.note_watermarks(i, out, c, now)
         self.queue[out.local][c].append(Held(packet, i, now))
         self.world.records.totals["queued_packets"] += 1
         self.world.records.packet_event(
@@ -303,12 +320,56 @@ class Switch(Node):
         else:
             self.world.agenda.cancel((self.node, DEPARTURE, port.local, 0))
 
+    # samples and clears
+
+    def arm_look(self, time_ps: int, number: int) -> None:
+        """Sample, measure or clear at a time."""
+        self.world.agenda.arm(time_ps, (self.node, SAMPLE, 0, number), effort=IDLE)
+
+    def arm_clear(self, after_ps: int) -> None:
+        """Clear when the schedule next wants it."""
+        time_ps = self.schedule.next_clear_ps(after_ps)
+        if time_ps is not None:
+            self.arm_look(time_ps, CLEAR)
+
+    def look(self, number: int, now: int) -> None:
+        if number == QUEUE_SAMPLE:
+            self.sample(now)
+        elif number == MEASURE:
+            self.measure(now)
+        else:
+            self.clear(now)
+
     def sample(self, now: int) -> None:
+        """Note queues that have changed since the last sample."""
         for port in self.sampled:
             queue_bytes = self.egress_bytes(port)
             if queue_bytes != port.sampled_bytes:
                 port.sampled_bytes = queue_bytes
                 self.world.records.queues.append((now, queue_bytes, port.index, 0))
+
+    def measure(self, now: int) -> None:
+        """Count what is held, and come back as long as anything is."""
+        for level in self.levels.values():
+            if level.bytes:
+                level.sample()
+        if any(map(any, self.queue_bytes)):
+            self.arm_look(now + self.schedule.measure_every_ps, MEASURE)
+
+    def clear(self, now: int) -> None:
+        """Begin the maxima anew whose time it is, and report those of the interval."""
+        cleared = self.schedule.cleared(now)
+        for key, level in self.levels.items():
+            for kind in cleared:
+                was = level.clear(kind)
+                if kind == PERIODIC and was:
+                    self.world.records.periodic.append((now, was, *self.place(key)))
+        self.arm_clear(now)
+
+    def place(self, key: tuple[int, int, int]) -> tuple[int, int, int, int]:
+        """`object`, `node`, `port` and `klass` of a row."""
+        what, port, c = key
+        return what, self.node, port if port < 0 else self.ports[port].index, c
 
     def sample_due(self) -> bool:
         """Whether the next sample will have something to note."""

@@ -34,11 +34,11 @@ def test_the_estimate_follows_the_structs():
     size = struct_bytes()
     pairs = {
         "host with its port": (
-            limits.HOST_BYTES + limits.PORT_BYTES,
+            limits.HOST_BYTES + limits.HOST_PORT_BYTES,
             size["host"] + size["host_port"],
         ),
         "switch of 64 ports": (
-            limits.SWITCH_BYTES + 64 * limits.PORT_BYTES,
+            limits.SWITCH_BYTES + 64 * limits.SWITCH_PORT_BYTES,
             size["switch"] + 64 * size["switch_port"],
         ),
         "flow": (limits.FLOW_BYTES, size["flow"] + 64),

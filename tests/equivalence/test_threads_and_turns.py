@@ -12,10 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.mix import HAPPENS, MIXES, assert_same, digests, mix_material, plain_digests, run_mix
+from support.mix import (
+    HAPPENS,
+    LOGGED,
+    MIXES,
+    assert_same,
+    digests,
+    mix_material,
+    plain_digests,
+    run_mix,
+)
 from support.run import finish
 
 import emunet as api
+from emunet._core import load_engine
 
 pytestmark = pytest.mark.checked
 
@@ -109,7 +119,7 @@ def test_messages_may_come_at_any_time_before_their_start(name: str, seed: int) 
     work, draw = mix_material(name), random.Random(f"late {seed}")
     starts = work.columns[4]
     order = sorted({0, len(starts), *(draw.randrange(len(starts)) for _ in range(6))})
-    engine = type(work.engine())(work.plan, log_events=True, sample_every_ps=777_777)
+    engine = load_engine()(work.plan, **LOGGED)
     before = []
     for first, end in pairwise(order):
         start_ps = int(starts[first])

@@ -111,7 +111,12 @@ class Material:
         return engine
 
 
-LOGGED = {"log_events": True, "sample_every_ps": 777_777}
+LOGGED = {
+    "log_events": True, "sample_every_ps": 777_777, "measure_every_ps": 1_000_000,
+    "periodic_ps": 9_999_999, "clear_user_ps": [12_345_678, 39_999_996],
+    "clear_persistent_ps": [39_999_996, 70_000_000],
+}  # fmt: skip
+"""Options of an engine that records all it can."""
 
 
 def material(scenario: Mapping[str, Any]) -> Material:

@@ -13,7 +13,7 @@ from emunet._core import rows as R
 from emunet.plan.schema import Plan
 
 FOREVER = 10**15
-ROWS = ("flows", "events", "queues", "pfc")
+ROWS = ("flows", "events", "queues", "pfc", "periodic")
 
 
 class Message(NamedTuple):
@@ -52,6 +52,8 @@ class Result:
     events: np.ndarray
     queues: np.ndarray
     pfc: np.ndarray
+    periodic: np.ndarray
+    watermarks: np.ndarray
     ports: dict[str, np.ndarray]
     switches: dict[str, np.ndarray]
     totals: dict[str, int]
@@ -111,8 +113,11 @@ def finish(engine: Any, *, until_ps: int = FOREVER,
         if at_end or reason not in (R.UNTIL, R.PAUSED):
             break
     rows = {name: np.concatenate([piece[name] for piece in pieces]) for name in ROWS}
+    totals = engine.totals()
+    held = reason == R.UNTIL or totals["queued_packets"] > 0
+    watermarks = engine.watermarks(engine.now_ps if held else engine.moved_ps)
     return Result(reason, engine.now_ps, ports=engine.ports(), switches=engine.switches(),
-                  totals=engine.totals(), unfinished=engine.unfinished(), **rows)
+                  totals=totals, unfinished=engine.unfinished(), watermarks=watermarks, **rows)
 
 
 def run(plan: Plan, messages: Sequence[Message], *, until_ps: int = FOREVER, log: bool = True,
@@ -142,6 +147,6 @@ def differences(a: Result, b: Result, rows: Sequence[str] = ROWS) -> list[str]:
         found += [f"{part}.{name}" for name in x if x[name].tobytes() != y[name].tobytes()]
     found += [f"totals.{name}" for name in a.totals
               if name not in COUNTED_FOR_SPEED and a.totals[name] != b.totals[name]]
-    if a.unfinished.tobytes() != b.unfinished.tobytes():
-        found.append("unfinished")
+    found += [name for name in ("unfinished", "watermarks")
+              if getattr(a, name).tobytes() != getattr(b, name).tobytes()]
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from plans import Message, submit
 
-from emunet._core.rows import EVENT_KINDS, PACKET_KINDS, PAUSED, REASONS
+from emunet._core.rows import EVENT_KINDS, PACKET_KINDS, PAUSED, REASONS, UNTIL
 from emunet.plan.schema import Plan
 from emunet.twin import TwinEngine
 
@@ -29,6 +29,7 @@ class Outcome:
     switches: dict[str, np.ndarray]
     totals: dict[str, int]
     unfinished: np.ndarray
+    watermarks: np.ndarray
 
 
 def run_engine(engine: Any, messages: list[Message], until_ps: int) -> Outcome:
@@ -41,8 +42,11 @@ def run_engine(engine: Any, messages: list[Message], until_ps: int) -> Outcome:
         if reason != PAUSED:
             break
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    totals = engine.totals()
+    held = reason == UNTIL or totals["queued_packets"] > 0
+    watermarks = engine.watermarks(engine.now_ps if held else engine.moved_ps)
     return Outcome(
-        reason, rows, engine.ports(), engine.switches(), engine.totals(), engine.unfinished()
+        reason, rows, engine.ports(), engine.switches(), totals, engine.unfinished(), watermarks
     )
 
 
@@ -84,9 +88,10 @@ def differences(a: Outcome, b: Outcome) -> list[str]:
     found = []
     if a.reason != b.reason:
         found.append(f"reason: {REASONS[a.reason]} against {REASONS[b.reason]}")
-    for name in ("events", "flows", "queues", "pfc"):
+    for name in ("events", "flows", "queues", "pfc", "periodic"):
         found += _first_row(name, a.rows[name], b.rows[name])
     found += _first_row("unfinished", a.unfinished, b.unfinished)
+    found += _first_row("watermarks", a.watermarks, b.watermarks)
     for name in ("ports", "switches"):
         found += _arrays(name, getattr(a, name), getattr(b, name))
     for key in sorted(set(a.totals) | set(b.totals)):
@@ -104,7 +109,7 @@ def _first_row(name: str, a: np.ndarray, b: np.ndarray) -> list[str]:
     i = int(unequal[0]) if len(unequal) else n
     pair = [rows[i] if i < len(rows) else None for rows in (a, b)]
     lines = [f"{name}: {len(a)} rows against {len(b)}, first different row {i}"]
-    if "node" in (a.dtype.names or ()):
+    if {"node", "time_ps"} <= set(a.dtype.names or ()):
         # The earlier of the two is the one that the other side lacks.
         first = min((row for row in pair if row is not None), key=lambda row: int(row["time_ps"]))
         before = a[:i][a["node"][:i] == first["node"]][-CONTEXT_ROWS:]

@@ -80,7 +80,20 @@ def random_case(case_seed: int, **changes: Any) -> Case:
     mask = np.array([rng.random() < 0.7 for _ in range(plan.n_port)], np.uint8)
     options = {"sample_every_ps": rng.choice([0, 333_333, 2 * US]), "sample_port_mask": mask}
     until_ps = rng.choice([20_000 * US, 20_000 * US, rng.randint(20 * US, 150 * US)])
+    options |= _schedule(random.Random(f"watermarks {case_seed}"))
     return Case(case_seed, shape, plan, _messages(rng, n_host), until_ps, options)
+
+
+def _schedule(rng: random.Random) -> dict[str, Any]:
+    """When watermarks are measured and cleared; some at the same instants."""
+    period = rng.choice([0, 3 * US, 7_777_777])
+    times = [rng.randint(1, 150 * US) for _ in range(4)] + [6 * US, 6 * US, 21 * US]
+    return {
+        "measure_every_ps": rng.choice([0, 500_000, US]),
+        "periodic_ps": period,
+        "clear_user_ps": rng.choice([(), times[:3], times[4:]]),
+        "clear_persistent_ps": rng.choice([(), times[3:5]]),
+    }
 
 
 def deadlock_case() -> Case:
@@ -103,7 +116,8 @@ def deadlock_case() -> Case:
     )
     messages = [Message(h, (h + 2) % n, 200_000) for h in range(n)]
     messages += [Message(h, (h + 2) % n, 4096, 300 * US) for h in range(n)]
-    return Case(-1, "ring", plan, messages, 5_000 * US, {})
+    options = {"measure_every_ps": 3 * US, "periodic_ps": 40 * US, "clear_user_ps": [777 * US]}
+    return Case(-1, "ring", plan, messages, 5_000 * US, options)
 
 
 def _topology(

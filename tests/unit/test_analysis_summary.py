@@ -274,6 +274,7 @@ def test_a_run_without_messages_has_a_summary() -> None:
             complete=True,
             reason="done",
             unfinished=world.unfinished[:0],
+            watermarks=world.watermarks[:0],
         )
     s = summary(Run(recorder))
     assert s["flows"]["fct_ps"]["p99"] is None and s["flows"]["by_size"] == []

@@ -157,9 +157,10 @@ def test_memory_grows_with_fabric_and_flows() -> None:
     """Monotone, and between the least and the most of the named constants for an idle fabric."""
     work = "incast: {fan_in: 1, receiver: 0, size: 1KB}"
     small, large = (estimated(f"{{kind: fat_tree, k: {k}}}", work).memory_bytes for k in (8, 32))
-    ports = 6 * (32**3 // 4 - 8**3 // 4)
+    ports = 5 * (32**3 // 4 - 8**3 // 4)
     assert limits.BASE_BYTES < small < large
-    assert limits.PORT_BYTES * ports < large - small < 2 * limits.PORT_BYTES * ports
+    least = limits.SWITCH_PORT_BYTES * ports
+    assert least < large - small < 2 * least
     flows = [
         estimated("{kind: star, hosts: 65}", f"incast: {{fan_in: {n}, receiver: 0, size: 1MB}}")
         for n in (8, 64)

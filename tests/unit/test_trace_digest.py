@@ -60,6 +60,8 @@ def change(world: World, what: str) -> World:
     table, _, name = what.partition(".")
     if table == "totals":
         changed.totals[name] += 1
+    elif table == "watermarks":
+        changed.watermarks[name][-1] += 1
     elif table in ("ports", "switches"):
         getattr(changed, table)[name].flat[-1] += 1
     else:
@@ -72,6 +74,8 @@ COVERED = [
     *(f"events.{name}" for name in rows.EVENT_ROW.names if name != "pad"),
     *(f"queues.{name}" for name in rows.QUEUE_ROW.names if name != "pad"),
     *(f"pfc.{name}" for name in rows.PFC_ROW.names if name != "pad"),
+    *(f"periodic.{name}" for name in rows.PERIODIC_ROW.names),
+    *(f"watermarks.{name}" for name in rows.WATERMARK_ROW.names),
     *(f"ports.{name}" for name in (*rows.PORT_COUNTERS, *rows.CLASS_COUNTERS, "queue_byte_ps")),
     *(f"switches.{name}" for name in rows.SWITCH_COUNTERS),
     *(f"totals.{name}" for name in rows.TOTALS if name != "events"),
@@ -106,8 +110,12 @@ def test_parts_show_what_differs() -> None:
     ]
     assert {k for k in parts[0] if parts[0][k] != parts[1][k]} == {"digest_queues"}
     assert set(parts[0]) == {
-        f"digest_{k}" for k in ("flows", "ports", "switches", "totals", "queues", "packets", "pfc")
-    }
+        f"digest_{part}"
+        for part in (
+            "flows", "ports", "switches", "totals", "watermarks", "queues", "packets", "pfc",
+            "periodic",
+        )
+    }  # fmt: skip
 
 
 def test_the_digest_covers_all_result_columns() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from emunet._core import rows
 from emunet.trace import schema
+from emunet.verify import ROW_TYPES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trace_format.md"
 
@@ -39,7 +40,7 @@ def test_the_page_has_no_other_groups() -> None:
 def test_every_field_of_a_row_has_a_column(key: str) -> None:
     """Claim: no field of an engine's rows is lost, and the types are equal; authority:
     `_core/rows.py`."""
-    dtype = {"queues": rows.QUEUE_ROW, "events": rows.EVENT_ROW, "pfc": rows.PFC_ROW}[key]
+    dtype = ROW_TYPES[key]
     _, columns, renamed = schema.ROW_TABLES[key]
     fields = {renamed.get(c.name, c.name): np.dtype(c.dtype) for c in columns}
     assert fields == {name: dtype[name] for name in dtype.names if name != "pad"}
@@ -49,6 +50,12 @@ def test_unfinished_columns_are_the_fields_of_the_row() -> None:
     """Claim: `/unfinished` stores `UNFINISHED_ROW` whole."""
     fields = {c.name: np.dtype(c.dtype) for c in schema.UNFINISHED_COLUMNS}
     assert fields == {name: rows.UNFINISHED_ROW[name] for name in rows.UNFINISHED_ROW.names}
+
+
+def test_watermark_columns_are_the_fields_of_the_row() -> None:
+    """Claim: `/watermarks` stores `WATERMARK_ROW` whole, in its order."""
+    fields = [(c.name, np.dtype(c.dtype)) for c in schema.WATERMARK_COLUMNS]
+    assert fields == [(name, rows.WATERMARK_ROW[name]) for name in rows.WATERMARK_ROW.names]
 
 
 def test_datasets_are_named_once_and_end_in_their_unit() -> None:

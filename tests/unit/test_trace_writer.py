@@ -168,7 +168,7 @@ def test_what_is_not_recorded_is_not_there(path: Path) -> None:
     """Claim: outputs that were not declared have no group, even if the engine hands rows over."""
     world = make_world(10)
     with TraceWriter(path) as writer:
-        begin(writer, queues_every_ps=0, packets=False, pfc=False)
+        begin(writer, queues_every_ps=0, packets=False, pfc=False, watermarks=None)
         feed(writer, world)
         assert finish(writer, world) == []
     with h5py.File(path) as f:

@@ -15,7 +15,7 @@ import numpy as np
 
 from emunet._core import rows
 from emunet.plan.schema import ARRAYS, DYNAMIC, N_CLASS, NO_LIMIT, SCALARS, Plan, make_plan
-from emunet.trace.recorder import Recorder
+from emunet.trace.recorder import Recorder, WatermarkTimes
 
 N_HOST, N_SWITCH, N_PORT = 4, 3, 12
 NAMES = ["h0", "h1", "h2", "h3", "leaf0", "leaf1", "spine0"]
@@ -86,6 +86,7 @@ class World:
     switches: dict[str, np.ndarray]
     totals: dict[str, int]
     unfinished: np.ndarray
+    watermarks: np.ndarray
 
     @property
     def n_flow(self) -> int:
@@ -117,9 +118,11 @@ def make_world(n_flow: int = 50, seed: int = 1, n_row: int = 300) -> World:
             "events": _event_rows(rng, n_row, n_flow),
             "queues": _queue_rows(rng, n_row),
             "pfc": _pfc_rows(rng, n_row // 10),
+            "periodic": _periodic_rows(np.random.default_rng(seed + 1)),
         },
         *_counters(rng),
         _unfinished(messages),
+        _watermarks(np.random.default_rng(seed + 2)),
     )
 
 
@@ -176,6 +179,43 @@ def _pfc_rows(rng: np.random.Generator, n: int) -> np.ndarray:
     return p
 
 
+def _objects() -> np.ndarray:
+    """Queues and groups of all switch ports in class 3, and all pools, in their order."""
+    places = [
+        (what, 4 + (port - 4) // 3, port, 3)
+        for what in (rows.QUEUE, rows.PG_SHARED, rows.PG_HEADROOM)
+        for port in range(4, N_PORT)
+    ]
+    places += [(what, n, -1, -1) for what in (rows.POOL_SHARED, rows.POOL_HEADROOM)
+               for n in (4, 5, 6)]  # fmt: skip
+    return np.array(places, [(name, "i4") for name in rows.WATERMARK_ORDER])
+
+
+def _watermarks(rng: np.random.Generator) -> np.ndarray:
+    places = _objects()
+    w = np.zeros(len(places), rows.WATERMARK_ROW)
+    for name in rows.WATERMARK_ORDER:
+        w[name] = places[name]
+    w["watermark_bytes"] = rng.integers(1, 100_000, len(w))
+    w["user_bytes"], w["persistent_bytes"] = w["watermark_bytes"] // 2, w["watermark_bytes"]
+    w["p99_bytes"], w["byte_ps"] = w["watermark_bytes"] // 3, w["watermark_bytes"] * 1e7
+    return w
+
+
+def _periodic_rows(rng: np.random.Generator) -> np.ndarray:
+    """Of four intervals of 10 us, some objects each."""
+    places = _objects()
+    parts = []
+    for end_ps in range(10_000_000, 50_000_000, 10_000_000):
+        mine = places[rng.random(len(places)) < 0.7]
+        part = np.zeros(len(mine), rows.PERIODIC_ROW)
+        for name in rows.WATERMARK_ORDER:
+            part[name] = mine[name]
+        part["time_ps"], part["watermark_bytes"] = end_ps, rng.integers(1, 90_000, len(mine))
+        parts.append(part)
+    return np.concatenate(parts)
+
+
 def _counters(rng: np.random.Generator) -> tuple[Any, Any, Any]:
     ports = {name: rng.integers(0, 1_000_000, N_PORT) for name in rows.PORT_COUNTERS}
     ports |= {name: rng.integers(0, 90_000, (N_PORT, N_CLASS)) for name in rows.CLASS_COUNTERS}
@@ -207,7 +247,12 @@ def _unfinished(messages: dict[str, np.ndarray]) -> np.ndarray:
 
 def begin(recorder: Recorder, **options: Any) -> None:
     """Declare all outputs."""
-    given = {"queues_every_ps": 1_000_000, "packets": True, **options}
+    given = {
+        "queues_every_ps": 1_000_000,
+        "packets": True,
+        "watermarks": WatermarkTimes(1_000_000, 10_000_000, [7_000_000, 60_000_000]),
+        **options,
+    }
     recorder.begin(
         make_world_plan(), "name: made-up\nseed: 42\n", META, ["poisson", "incast"], **given
     )
@@ -249,6 +294,7 @@ def finish(
         complete=complete,
         reason=reason,
         unfinished=world.unfinished,
+        watermarks=world.watermarks,
     )
 
 
