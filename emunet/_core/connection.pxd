@@ -206,7 +206,7 @@ cdef inline void paced_push(Sim* sim, Thread* th, Host* h, SendHalf* q) noexcept
 
 
 cdef inline void paced_purge(Host* h, HostPort* hp) noexcept nogil:
-    """Drop entries that a change of rate has left behind, so that the first one is valid."""
+    """Drop entries that their connections have given up, so that the first one is valid."""
     cdef SendHalf* q
     while hp.paced.n:
         q = &h.send[hp.paced.items[0].slot]

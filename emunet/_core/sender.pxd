@@ -5,18 +5,18 @@ from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from emunet._core.channel cimport packet_lost
 from emunet._core.congestion cimport policy_call
 from emunet._core.connection cimport (TIMER_CC, TIMER_RTO, TIMER_START, bit_clear, bit_first,
-                                      bit_get, bit_set, connection_timer, inflight, may_send,
-                                      paced_push, payload_before, payload_of, psn_expand,
-                                      ready_push, send_acked, send_activate, send_due, send_find,
-                                      send_free, send_marked)
+                                      bit_get, bit_set, connection_timer, host_port_schedule,
+                                      inflight, may_send, paced_purge, paced_push, payload_before,
+                                      payload_of, psn_expand, ready_push, send_acked,
+                                      send_activate, send_due, send_find, send_free, send_marked)
 from emunet._core.memory cimport heap_push, link_push, rows_add, table_remove
 from emunet._core.port cimport log_packet, packet_bits, packet_kind, packet_marked, port_serialise
 from emunet._core.rng cimport draw
 from emunet._core.types cimport (CAUSE_NACK, CAUSE_REORDER, CAUSE_TIMEOUT, CNP, DATA, EV_DEPART,
                                  FAULT_PSN, FLAG_LAST, FLAG_RTX, FOREVER, HOOK_ACK, HOOK_CNP,
-                                 HOOK_LOSS, HOOK_START, HOOK_TIMER, IDLE, NACK, NIL, SLOT_BYTES,
-                                 WAIT_FAILED, FlowRow, Host, Packet, Port, Release, SendHalf, Sim,
-                                 Thread, UnfinishedRow, check, unlikely)
+                                 HOOK_LOSS, HOOK_START, HOOK_TIMER, IDLE, NACK, NIL, PACED,
+                                 SLOT_BYTES, WAIT_FAILED, FlowRow, Host, Packet, Port, Release,
+                                 SendHalf, Sim, Thread, UnfinishedRow, check, unlikely)
 
 
 cdef inline void host_emit(Sim* sim, Thread* th, Host* h, int32_t port, Packet* packet,
@@ -150,6 +150,10 @@ cdef inline void send_leave(Sim* sim, Thread* th, Host* h, SendHalf* q, int32_t 
         flow_failed(sim, th, h, q)
     q.gone = 1
     q.conn = NIL
+    if q.where == PACED:
+        q.where = IDLE
+        paced_purge(h, &sim.host_port[h.port_start + q.port])
+        host_port_schedule(sim, h.port_start + q.port, now_ps)
     if q.where == IDLE:
         send_free(h, q)
 

@@ -12,9 +12,9 @@ from emunet._core.memory cimport heap_push, rows_move, table_find
 from emunet._core.switch cimport port_due, port_sampled, switch_window
 from emunet._core.types cimport (FOREVER, NIL, N_CLASS, WAIT_ACK, WAIT_ACK_LOST, WAIT_PACING,
                                  WAIT_PAUSED, WAIT_START, WAIT_WINDOW, EventRow, FlowRow, Host,
-                                 Leftover, LinkRx, LinkTx, PeriodicRow, PfcRow, PortCold, QueueRow,
-                                 RecvHalf, Release, SendHalf, Sim, Switch, Table, Thread, Timer,
-                                 Totals, UnfinishedRow)
+                                 HostPort, Leftover, LinkRx, LinkTx, PeriodicRow, PfcRow, PortCold,
+                                 QueueRow, RecvHalf, Release, SendHalf, Sim, Switch, Table, Thread,
+                                 Timer, Totals, UnfinishedRow)
 from emunet._core.watermark cimport clear_idle, n_object
 
 cdef enum:
@@ -328,12 +328,32 @@ cdef inline bint host_timer_live(Sim* sim, Host* h, Timer* timer, bint control) 
     return q.timer_ps[number - TIMER_CC] == timer.time_ps
 
 
+cdef inline bint departure_left(Sim* sim, Host* h, int32_t port) noexcept nogil:
+    """Whether a host's port has a departure before it; connections that are gone have none."""
+    cdef HostPort* hp = &sim.host_port[port]
+    cdef uint32_t slot
+    cdef int c
+    if hp.departure_ps == FOREVER:
+        return False
+    if hp.paced.n or hp.resp_mask & ~sim.port[port].paused:
+        return True
+    for c in range(N_CLASS):
+        if not ((hp.ready_mask & ~sim.port[port].paused) >> c) & 1:
+            continue
+        slot = hp.ready_head[c]
+        while slot != NIL:
+            if not h.send[slot].gone:
+                return True
+            slot = h.send[slot].ready_next
+    return False
+
+
 cdef inline bint host_left(Sim* sim, Host* h, bint control) noexcept nogil:
     """Whether a host has work; `control`: link control counts."""
     cdef int32_t port
     cdef uint32_t i
     for port in range(h.port_start, h.port_start + h.n_port):
-        if sim.rx[port].head_ps != FOREVER or sim.host_port[port].departure_ps != FOREVER:
+        if sim.rx[port].head_ps != FOREVER or departure_left(sim, h, port):
             return True
         if control and sim.rx[sim.n_port + port].head_ps != FOREVER:
             return True

@@ -350,7 +350,7 @@ cdef struct SendHalf:
     uint8_t where            # IDLE, READY, PACED
     uint8_t port             # within the host
     uint8_t started
-    uint8_t gone             # finished or failed, still listed as READY or PACED
+    uint8_t gone             # finished or failed, still listed as READY
     uint8_t rto_listed       # the timer heap holds an entry for the deadline
     uint32_t n_sent          # data transmissions
     uint32_t retries

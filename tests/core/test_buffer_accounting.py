@@ -109,7 +109,7 @@ class Books(RuleBasedStateMachine):
             for c in range(8)
         )
         assert s.used_bytes == shared <= s.shared_pool_bytes
-        assert s.pool_watermark_bytes >= shared
+        assert s.maximum_bytes(R.POOL_SHARED) >= shared
 
     def held(self, port: Any) -> list[Any]:
         """Packets charged to a port: queued, and in transmission."""
