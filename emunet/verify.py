@@ -11,6 +11,7 @@ import numpy as np
 
 from emunet._core.rows import (
     EVENT_ROW,
+    LOSSES,
     PERIODIC_ROW,
     PFC_ROW,
     QUEUE_ROW,
@@ -233,18 +234,17 @@ def stored_rows(
 def conservation(totals: Mapping[str, int]) -> list[str]:
     """Laws that the totals of a run break.
 
-    Every packet that was sent has been delivered, dropped or lost, is on a link, or waits in a
-    queue.
+    Every packet that was sent has been delivered or lost, is on a link, or waits in a queue.
     """
     sent = sum(totals[f"{kind}_packets"] for kind in ("data", "ack", "nack", "cnp"))
     found = sum(
         totals[f"{place}_packets"]
-        for place in ("delivered", "dropped", "lost", "in_flight", "queued")
+        for place in ("delivered", *LOSSES, "in_flight", "queued")
     )
     broken = []
     if sent != found:
         broken.append(
-            f"{sent} packets sent, but {found} delivered, dropped, lost, in flight or queued"
+            f"{sent} packets sent, but {found} delivered, lost, in flight or queued"
         )
     for part, whole in (
         ("dropped_lossless_packets", "dropped_packets"),
@@ -262,9 +262,8 @@ def _port_books(tables: Tables, totals: Mapping[str, int]) -> list[str]:
     """The ports' counters add up to the totals, and no watermark exceeds the buffer."""
     sums = {
         "tx_packets": "packet_hops",
-        "dropped_packets": "dropped_packets",
         "dropped_lossless_packets": "dropped_lossless_packets",
-        "lost_packets": "lost_packets",
+        **{f"{cause}_packets": f"{cause}_packets" for cause in LOSSES},
         "marked_packets": "marked_packets",
         "pause_tx": "pause_frames",
         "resume_tx": "resume_frames",

@@ -19,12 +19,13 @@ LONGEST_FILE = 800
 LONGEST_FUNCTION = 70
 LONGEST_LINE = 100
 
-LEAVES = {"units", "errors"}
+LEAVES = {"units", "errors", "draws"}
 """Parts that every part may import."""
 
 MAY_IMPORT: dict[str, set[str]] = {
     "units": set(),
     "errors": set(),
+    "draws": set(),
     "_core": set(),
     "catalog": set(),
     "plugin": set(),
@@ -80,6 +81,7 @@ WALL_CLOCK_OR_CHANCE = re.compile(
 RESULT_PARTS = (
     "_core",
     "catalog",
+    "draws",
     "ingest",
     "plan",
     "plugin",

@@ -1,4 +1,4 @@
-"""Frames put on links, which may lose them: two states, and bit errors (semantics 1.3).
+"""Frames put on links, which may lose them: down, two states, and bit errors (semantics 1.3).
 
 Gilbert, "Capacity of a Burst-Noise Channel", 1960; Elliott, 1963.
 """
@@ -11,6 +11,16 @@ from emunet._core.port cimport log_packet, packet_bits, port_serialise
 from emunet._core.rng cimport draw_unit
 from emunet._core.types cimport (EV_LOST, FOREVER, PAUSE, PAUSE_BYTES, Channel, Packet, Port,
                                  PortCold, Sim, Thread, unlikely)
+
+
+cdef inline bint channel_down(Sim* sim, int32_t port, int64_t start_ps,
+                              int64_t end_ps) noexcept nogil:
+    """Whether the link is down while a frame is on it, sent from `start_ps` to `end_ps`."""
+    cdef Channel* ch = &sim.channel[port]
+    cdef int32_t last = sim.down_start[port + 1]
+    while ch.next_down < last and sim.down_until_ps[ch.next_down] <= start_ps:
+        ch.next_down += 1
+    return ch.next_down < last and sim.down_from_ps[ch.next_down] < end_ps + ch.delay_ps
 
 
 cdef inline bint channel_loses(Sim* sim, int32_t port, int64_t frame_bytes,
@@ -36,14 +46,19 @@ cdef inline bint channel_loses(Sim* sim, int32_t port, int64_t frame_bytes,
 
 cdef inline bint packet_lost(Sim* sim, Thread* th, int32_t port, Packet* packet,
                              int64_t start_ps) noexcept nogil:
-    """Whether a packet is lost on its link; it is counted."""
+    """Whether a packet is lost on its link, which it occupies already; it is counted."""
     cdef Channel* ch = &sim.channel[port]
     cdef int32_t node
-    if not channel_loses(sim, port, packet.bytes, start_ps):
+    if channel_down(sim, port, start_ps, sim.port[port].busy_until_ps):
+        ch.n_down += 1
+        ch.n_down_bytes += packet.bytes
+        th.totals.down += 1
+    elif channel_loses(sim, port, packet.bytes, start_ps):
+        ch.n_lost += 1
+        ch.n_lost_bytes += packet.bytes
+        th.totals.lost += 1
+    else:
         return False
-    ch.n_lost += 1
-    ch.n_lost_bytes += packet.bytes
-    th.totals.lost += 1
     if sim.log_on:
         node = sim.port_node[port]
         log_packet(sim, th, start_ps, node, port - sim.node_port_start[node], EV_LOST, packet, 0)
@@ -68,7 +83,9 @@ cdef inline void pause_send(Sim* sim, Thread* th, int32_t port, uint8_t klass, b
     frame.aux = 0
     frame.bytes = PAUSE_BYTES
     frame.in_port = 0
-    if unlikely(sim.channel != NULL) and channel_loses(sim, port, PAUSE_BYTES, start):
+    if unlikely(sim.channel != NULL) and (
+            channel_down(sim, port, start, p.busy_until_ps)
+            or channel_loses(sim, port, PAUSE_BYTES, start)):
         sim.channel[port].n_lost_pause += 1
     else:
         link_push(sim, th, sim.n_port + port, &frame, p.busy_until_ps + cold.pause_flight_ps)

@@ -67,9 +67,11 @@ cdef inline void policy_call(
         policy_failed(sim, th, h, q, hook, &ctx)
         return
     if out.rate_bps != ctx.rate_bps:
-        q.rate_bps = line if out.rate_bps > line else (
+        out.rate_bps = line if out.rate_bps > line else (
             MIN_RATE_BPS if out.rate_bps < MIN_RATE_BPS else out.rate_bps)
-        send_repace(sim, h, q, line)
+        if out.rate_bps != ctx.rate_bps:
+            q.rate_bps = out.rate_bps
+            send_repace(sim, h, q, line)
     q.window_bytes = out.window_bytes if out.window_bytes >= 1 else 1
     for k in range(N_TIMER):
         delay = out.timer_ps[k]

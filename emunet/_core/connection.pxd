@@ -198,6 +198,23 @@ cdef inline SendHalf* ready_pop(Sim* sim, Host* h, HostPort* hp, int klass) noex
     return q
 
 
+cdef inline void ready_remove(Host* h, HostPort* hp, SendHalf* q) noexcept nogil:
+    """Out of the class's ring, in which it is."""
+    cdef uint32_t slot = <uint32_t>(q - h.send), before = NIL, at = hp.ready_head[q.klass]
+    while at != slot:
+        before = at
+        at = h.send[at].ready_next
+    if before == NIL:
+        hp.ready_head[q.klass] = q.ready_next
+    else:
+        h.send[before].ready_next = q.ready_next
+    if q.ready_next == NIL:
+        hp.ready_tail[q.klass] = before
+    if hp.ready_head[q.klass] == NIL:
+        hp.ready_mask &= ~(1 << q.klass)
+    q.where = IDLE
+
+
 cdef inline void paced_push(Sim* sim, Thread* th, Host* h, SendHalf* q) noexcept nogil:
     """Into the port's pacing heap, until `next_send_ps`."""
     q.where = PACED

@@ -18,12 +18,12 @@ from emunet.errors import EngineError
 
 from emunet._core.connection cimport TIMER_START, connection_timer, recv_free, send_free
 from emunet._core.fabric cimport Fabric
+from emunet._core.faults cimport host_choice, node_change
 from emunet._core.memory cimport heap_push, table_find, table_put, table_reserve
 from emunet._core.rng cimport draw
 from emunet._core.save cimport Stream, sim_exchange, stream_close
 from emunet._core.sim cimport (node_due, recv_epsn, recv_new, send_new, send_waiting, sim_active,
                                sim_due, thread_merge, window_edge, window_run, work_left)
-from emunet._core.switch cimport route_port
 from emunet._core.types cimport *
 from emunet._core.watermark cimport (CLEAR_PERIODIC, N_PORT_OBJECT, PG_HEADROOM, PG_SHARED,
                                      POOL_HEADROOM, POOL_SHARED, QUEUE, headroom_time,
@@ -170,8 +170,8 @@ cdef class Engine(Fabric):
         q.klass = r.klass = klass
         q.key = <uint16_t>(draw(sim.key_entropy, (<uint64_t>src << 32) | <uint64_t>dst, conn) >> 48)
         r.key = <uint16_t>(draw(sim.key_entropy, (<uint64_t>dst << 32) | <uint64_t>src, conn) >> 48)
-        q.port = route_port(sim, th, &a.route, dst, q.key)
-        r.port = route_port(sim, th, &b.route, src, r.key)
+        q.port = host_choice(sim, a, dst, q.key)
+        r.port = host_choice(sim, b, src, r.key)
         q.rate_bps = sim.cold[a.port_start + q.port].rate_bps
         q.window_bytes = FOREVER
         q.rto_ps = FOREVER
@@ -206,6 +206,7 @@ cdef class Engine(Fabric):
         cdef int64_t t, end, quiet, clear
         cdef int32_t n
         cdef int reason
+        sim.change = node_change
         while True:
             t = sim_due(sim)
             quiet = self._activity() + self.hold_ps
@@ -381,7 +382,9 @@ cdef class Engine(Fabric):
         cdef int64_t[:, ::1] queue = out["queue_watermark_bytes"], pg = out["pg_watermark_bytes"]
         cdef int64_t[:, ::1] headroom = out["headroom_watermark_bytes"]
         cdef int64_t[::1] lost = out["lost_packets"], lost_bytes = out["lost_bytes"]
-        cdef int64_t[::1] lost_pauses = out["lost_pauses"]
+        cdef int64_t[::1] lost_pauses = out["lost_pauses"], unrouted = out["unrouted_packets"]
+        cdef int64_t[::1] down = out["down_packets"], down_bytes = out["down_bytes"]
+        cdef int64_t[::1] flushed = out["flushed_packets"]
         for i in range(n):
             cold = &sim.cold[i]
             tx[i] = sim.port[i].n_tx
@@ -391,6 +394,8 @@ cdef class Engine(Fabric):
             drops[i] = cold.n_drop
             drop_bytes[i] = cold.n_drop_bytes
             lossless[i] = cold.n_drop_lossless
+            unrouted[i] = cold.n_unrouted
+            flushed[i] = cold.n_flushed
             pause_tx[i] = cold.n_pause_tx
             resume_tx[i] = cold.n_resume_tx
             pause_rx[i] = cold.n_pause_rx
@@ -399,6 +404,8 @@ cdef class Engine(Fabric):
                 lost[i] = sim.channel[i].n_lost
                 lost_bytes[i] = sim.channel[i].n_lost_bytes
                 lost_pauses[i] = sim.channel[i].n_lost_pause
+                down[i] = sim.channel[i].n_down
+                down_bytes[i] = sim.channel[i].n_down_bytes
             for c in range(N_CLASS if i >= first else 0):
                 g = &sim.group[i * N_CLASS + c]
                 at = object_index(sim, i, c, 0)
@@ -543,6 +550,8 @@ cdef class Engine(Fabric):
                 ("cnp_packets", s.cnp), ("retransmitted_packets", s.retransmitted),
                 ("delivered_packets", s.delivered), ("dropped_packets", s.dropped),
                 ("dropped_lossless_packets", s.dropped_lossless), ("lost_packets", s.lost),
+                ("down_packets", s.down), ("unrouted_packets", s.unrouted),
+                ("flushed_packets", s.flushed),
                 ("marked_packets", s.marked),
                 ("out_of_order_packets", s.out_of_order), ("duplicate_packets", s.duplicate),
                 ("stale_packets", s.stale), ("timeouts", s.timeouts),
@@ -555,11 +564,12 @@ cdef class Engine(Fabric):
                 "paused_ps": paused, "flows_submitted": self.n_submitted}
         injected = (out["data_packets"] + out["ack_packets"] + out["nack_packets"]
                     + out["cnp_packets"])
-        gone = out["delivered_packets"] + out["dropped_packets"] + out["lost_packets"]
+        gone = out["delivered_packets"] + sum(
+            out[f"{cause}_packets"] for cause in R.LOSSES)
         if injected != gone + flight + queued:
             raise EngineError(
                 f"broken audit: {injected} packets put in, {out['delivered_packets']} delivered, "
-                f"{out['dropped_packets']} dropped, {out['lost_packets']} lost on links, "
+                f"{gone - out['delivered_packets']} dropped or lost, "
                 f"{flight} in flight, {queued} queued")
         return out
 

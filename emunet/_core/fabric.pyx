@@ -7,8 +7,9 @@ from math import gcd, log1p
 
 import numpy as np
 
+from emunet._core.faults cimport change_arm
 from emunet._core.rng cimport draw, purpose_key
-from emunet._core.sim cimport sim_close, thread_close, thread_init
+from emunet._core.sim cimport node_due, sim_close, thread_close, thread_init
 from emunet._core.types cimport *
 from emunet._core.watermark cimport n_object
 
@@ -52,6 +53,7 @@ cdef class Fabric:
         self._load_nodes()
         self._load_ports()
         self._load_channels()
+        self._load_changes()
         self._load_policy()
         self._load_samples(sample_every_ps, sample_port_mask)
         self._load_watermarks(measure_every_ps, periodic_ps, clear_user_ps, clear_persistent_ps)
@@ -268,20 +270,43 @@ cdef class Fabric:
             sim.rx[i].head_ps = sim.rx[sim.n_port + i].head_ps = FOREVER
 
     def _load_channels(self):
-        """Links that lose frames, if there are any."""
+        """Links that lose frames or are down, if there are any."""
+        cdef Sim* sim = &self.sim
         cdef int32_t i
         cdef Channel* ch
         plan = self.plan
-        if not np.any(plan.port_loss_end_ps):
+        sim.n_change = len(plan.change_ps)
+        if not (np.any(plan.port_loss_end_ps) or len(plan.down_from_ps) or sim.n_change):
             return
-        self.sim.channel = <Channel*>_array(self.sim.n_port, sizeof(Channel))
-        for i in range(self.sim.n_port):
-            ch = &self.sim.channel[i]
+        sim.down_start = <int32_t*>self._pin("port_down_start", np.int32)
+        sim.down_from_ps = <int64_t*>self._pin("down_from_ps", np.int64)
+        sim.down_until_ps = <int64_t*>self._pin("down_until_ps", np.int64)
+        sim.channel = <Channel*>_array(sim.n_port, sizeof(Channel))
+        for i in range(sim.n_port):
+            ch = &sim.channel[i]
             ch.start_ps = plan.port_loss_start_ps[i]
             ch.end_ps = plan.port_loss_end_ps[i]
             ch.loss_good, ch.loss_bad = plan.port_loss[i]
             ch.to_bad, ch.to_good = plan.port_loss_change[i]
             ch.bit_log = log1p(-plan.port_bit_error[i])
+            ch.delay_ps = plan.port_delay_ps[i]
+            ch.next_down = sim.down_start[i]
+
+    def _load_changes(self):
+        """What nodes change when, if anything: each waits for its first change."""
+        cdef Sim* sim = &self.sim
+        cdef int32_t node
+        if not sim.n_change:
+            return
+        sim.change_start = <int32_t*>self._pin("node_change_start", np.int32)
+        sim.change_ps = <int64_t*>self._pin("change_ps", np.int64)
+        sim.change_kind = <uint8_t*>self._pin("change_kind", np.uint8)
+        sim.change_port = <int32_t*>self._pin("change_port", np.int32)
+        sim.change_value = <int64_t*>self._pin("change_value", np.int64)
+        for node in range(sim.n_node):
+            change_arm(sim, self.threads, node, sim.change_start[node])
+            if sim.change_start[node] < sim.change_start[node + 1]:
+                node_due(sim, node, sim.change_ps[sim.change_start[node]])
 
     def _load_policy(self):
         cdef Sim* sim = &self.sim

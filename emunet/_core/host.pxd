@@ -10,7 +10,7 @@ from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_kind
 from emunet._core.receiver cimport recv_data
 from emunet._core.rng cimport tie_before
 from emunet._core.sender cimport host_emit, send_data, send_response, send_timer
-from emunet._core.types cimport (DATA, EV_ARRIVE, EV_PAUSE_RX, EV_RESUME_RX, FAULT_TIME,
+from emunet._core.types cimport (CHANGE_BIT, DATA, EV_ARRIVE, EV_PAUSE_RX, EV_RESUME_RX, FAULT_TIME,
                                  KIND_ARRIVAL, KIND_CONTROL, KIND_DEPARTURE, KIND_TIMER, NIL,
                                  N_CLASS, Host, HostPort, LinkRx, Packet, Port, SendHalf, Sim,
                                  Thread, check, highest_bit, unlikely)
@@ -88,6 +88,9 @@ cdef inline void host_timer(Sim* sim, Thread* th, Host* h) noexcept nogil:
     cdef int32_t local, port
     cdef uint8_t klass
     heap_pop(&h.timers)
+    if unlikely(id >> CHANGE_BIT):
+        sim.change(sim, th, h.node, <int32_t>id, now)
+        return
     if id >> 40:
         send_timer(sim, th, h, <uint32_t>(id >> 3), id & 7, now)
         return

@@ -76,12 +76,14 @@ cdef inline void heap_push(Thread* th, Heap* heap, int64_t time_ps, uint64_t id,
 
 cdef inline void heap_pop(Heap* heap) noexcept nogil:
     """Drop the first item; `heap.items[0]` is the first."""
-    cdef uint32_t i = 0, child
-    cdef Timer item
     heap.n -= 1
-    if heap.n == 0:
-        return
-    item = heap.items[heap.n]
+    if heap.n > 0:
+        heap_sink(heap, 0, heap.items[heap.n])
+
+
+cdef inline void heap_sink(Heap* heap, uint32_t i, Timer item) noexcept nogil:
+    """Put an item, none of those above it being later, at place i or below it."""
+    cdef uint32_t child
     while True:
         child = 2 * i + 1
         if child >= heap.n:
@@ -93,6 +95,20 @@ cdef inline void heap_pop(Heap* heap) noexcept nogil:
         heap.items[i] = heap.items[child]
         i = child
     heap.items[i] = item
+
+
+cdef inline void heap_remove(Heap* heap, uint64_t id) noexcept nogil:
+    """Drop all items with an id, in time that grows with the heap."""
+    cdef uint32_t i, n = 0
+    for i in range(heap.n):
+        if heap.items[i].id != id:
+            heap.items[n] = heap.items[i]
+            n += 1
+    heap.n = n
+    i = n // 2
+    while i > 0:
+        i -= 1
+        heap_sink(heap, i, heap.items[i])
 
 
 cdef inline int64_t heap_time(Heap* heap) noexcept nogil:

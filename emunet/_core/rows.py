@@ -141,6 +141,10 @@ PERIODIC_ROW = np.dtype([
 """One row for each object that has held a byte in an interval, when the interval ends."""
 WATERMARK_ORDER = ("object", "node", "port", "klass")
 
+LOSSES = ("dropped", "lost", "down", "unrouted", "flushed")
+"""Causes for which a packet does not arrive; each is a counter ``..._packets`` of ports and totals.
+"""
+
 PORT_COUNTERS = {
     "tx_packets": "packets put on the outgoing link (pause frames not counted)",
     "tx_bytes": "frame bytes put on the outgoing link (pause frames not counted)",
@@ -150,7 +154,12 @@ PORT_COUNTERS = {
     "dropped_lossless_packets": "of those, in a lossless class (must be 0 with enough headroom)",
     "lost_packets": "packets lost on the outgoing link",
     "lost_bytes": "frame bytes of those",
-    "lost_pauses": "XOFF and XON frames lost on the outgoing link",
+    "lost_pauses": "XOFF and XON frames lost on the outgoing link, for whatever cause",
+    "down_packets": "packets lost because the outgoing link was down",
+    "down_bytes": "frame bytes of those",
+    "unrouted_packets": "packets that arrived here and had no way on: no route, or a port known "
+                        "to be down",
+    "flushed_packets": "packets that arrived here and were in the queue of a port found down",
     "pause_tx": "XOFF frames sent, refreshes included",
     "resume_tx": "XON frames sent",
     "pause_rx": "XOFF frames received",
@@ -185,7 +194,10 @@ TOTALS = {
     "delivered_packets": "packets of all kinds that reached their host",
     "dropped_packets": "packets dropped in switches",
     "dropped_lossless_packets": "of those, in a lossless class",
-    "lost_packets": "packets lost on links",
+    "lost_packets": "packets lost on links that were up",
+    "down_packets": "packets lost because a link was down",
+    "unrouted_packets": "packets dropped in switches that had no way on",
+    "flushed_packets": "packets dropped in switches, in queues of ports found down",
     "marked_packets": "marks set by switches",
     "out_of_order_packets": "data packets ahead of the expected PSN at receivers",
     "duplicate_packets": "data packets already received",

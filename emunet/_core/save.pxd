@@ -87,6 +87,14 @@ cdef inline void exchange_heap(Stream* s, Heap* heap) noexcept nogil:
         heap.capacity = heap.n
 
 
+cdef inline void heap_drop(Stream* s, Heap* heap) noexcept nogil:
+    """Before a heap is read: forget what a new engine has listed in it."""
+    if not s.writing:
+        free(heap.items)
+        heap.items = NULL
+        heap.n = heap.capacity = 0
+
+
 cdef inline void exchange_table(Stream* s, Table* table) noexcept nogil:
     """The struct has gone before; its keys and slots follow."""
     cdef int64_t n = <int64_t>table.mask + 1 if table.keys != NULL else 0
@@ -97,6 +105,7 @@ cdef inline void exchange_table(Stream* s, Table* table) noexcept nogil:
 cdef inline void exchange_host(Stream* s, Sim* sim, Host* h) noexcept nogil:
     """A host with its connections, their policy states and bitmaps, timers and packets."""
     cdef int64_t words = sim.sr_window >> 6
+    heap_drop(s, &h.timers)
     exchange(s, h, sizeof(Host))
     h.send = <SendHalf*>exchange_array(s, h.send, h.send_capacity, sizeof(SendHalf))
     h.recv = <RecvHalf*>exchange_array(s, h.recv, h.recv_capacity, sizeof(RecvHalf))
@@ -199,6 +208,7 @@ cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
         exchange(s, &sim.host_port[i], sizeof(HostPort))
         exchange_heap(s, &sim.host_port[i].paced)
     for i in range(sim.n_switch):
+        heap_drop(s, &sim.switches[i].timers)
         exchange(s, &sim.switches[i], sizeof(Switch))
         pool = &sim.switches[i].pool
         pool.slots = <Slot*>exchange_array(s, pool.slots, pool.capacity, sizeof(Slot))

@@ -322,6 +322,7 @@ cdef inline void send_timer(Sim* sim, Thread* th, Host* h, uint32_t conn, int nu
         return
     if number == TIMER_START:
         q.started = 1
+        q.rate_bps = sim.cold[h.port_start + q.port].rate_bps
         policy_call(sim, th, h, q, HOOK_START, now_ps, 0, 0, 0, 0, -1)
     else:
         k = number - TIMER_CC

@@ -10,11 +10,11 @@ from emunet._core.connection cimport (TIMER_CC, TIMER_RTO, TIMER_START, connecti
 from emunet._core.host cimport host_window
 from emunet._core.memory cimport heap_push, rows_move, table_find
 from emunet._core.switch cimport port_due, port_sampled, switch_window
-from emunet._core.types cimport (FOREVER, NIL, N_CLASS, WAIT_ACK, WAIT_ACK_LOST, WAIT_PACING,
-                                 WAIT_PAUSED, WAIT_START, WAIT_WINDOW, EventRow, FlowRow, Host,
-                                 HostPort, Leftover, LinkRx, LinkTx, PeriodicRow, PfcRow, PortCold,
-                                 QueueRow, RecvHalf, Release, SendHalf, Sim, Switch, Table, Thread,
-                                 Timer, Totals, UnfinishedRow)
+from emunet._core.types cimport (CHANGE_BIT, FOREVER, NIL, N_CLASS, WAIT_ACK, WAIT_ACK_LOST,
+                                 WAIT_PACING, WAIT_PAUSED, WAIT_START, WAIT_WINDOW, EventRow,
+                                 FlowRow, Host, HostPort, Leftover, LinkRx, LinkTx, PeriodicRow,
+                                 PfcRow, PortCold, QueueRow, RecvHalf, Release, SendHalf, Sim,
+                                 Switch, Table, Thread, Timer, Totals, UnfinishedRow)
 from emunet._core.watermark cimport clear_idle, n_object
 
 cdef enum:
@@ -314,6 +314,8 @@ cdef inline bint host_timer_live(Sim* sim, Host* h, Timer* timer, bint control) 
     cdef SendHalf* q
     cdef PortCold* cold
     cdef int number = timer.id & 7
+    if timer.id >> CHANGE_BIT:
+        return False
     if not timer.id >> 40:
         cold = &sim.cold[h.port_start + (timer.id >> 3)]
         return control and cold.pause_until_ps[timer.id & 7] == timer.time_ps

@@ -17,22 +17,19 @@ from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_dst,
                                 pause_clear, pause_receive, pfc_row, port_serialise)
 from emunet._core.rng cimport choose, draw_unit, tie_before
 from emunet._core.schedule cimport class_to_serve
-from emunet._core.types cimport (DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK, EV_PAUSE_RX,
-                                 EV_PAUSE_TX, EV_RESUME_RX, EV_RESUME_TX, FAULT_PORT, FAULT_QUEUE,
-                                 FAULT_ROUTE, FAULT_TIME, FOREVER, KIND_ARRIVAL, KIND_CONTROL,
-                                 KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER, NIL, N_CLASS,
-                                 ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_TABLE, Due, Group, LinkRx, Packet,
-                                 Port, PortCold, Queue, QueueRow, Route, Sim, Slot, Switch, Thread,
-                                 broken, check, prefetch, unlikely, wide)
+from emunet._core.types cimport (CHANGE_BIT, DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK,
+                                 EV_PAUSE_RX, EV_PAUSE_TX, EV_RESUME_RX, EV_RESUME_TX, FAULT_PORT,
+                                 FAULT_QUEUE, FAULT_ROUTE, FAULT_TIME, FOREVER, KIND_ARRIVAL,
+                                 KIND_CONTROL, KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER, NIL,
+                                 N_CLASS, ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_TABLE, Due, Group, LinkRx,
+                                 Packet, Port, PortCold, Queue, QueueRow, Route, Sim, Slot, Switch,
+                                 Thread, broken, check, prefetch, unlikely, wide)
 from emunet._core.watermark cimport headroom_move, switch_clear, switch_measure
 
 
 cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
                                uint32_t key) noexcept nogil:
-    """Local out-port towards a host: the only one, or the hash's choice among equals.
-
-    In the checked build port 0 if there is none; the window's end says so.
-    """
+    """Local out-port towards a host: the only one, or the hash's choice among equals; -1: none."""
     cdef int32_t first, n, group, entry
     cdef uint32_t offset
     cdef int64_t attach
@@ -47,7 +44,7 @@ cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
             first = route.up_start
             n = route.up_count
         if broken(th, n > 0, FAULT_ROUTE):
-            return 0
+            return -1
         if n > 1:
             first += choose(route.salt, key, dst, n)
         return first
@@ -56,8 +53,9 @@ cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
         if entry == ROUTE_LOCAL:
             attach = sim.cold[sim.node_port_start[dst]].peer
             return <int32_t>(attach - sim.node_port_start[sim.port_node[attach]])
-        if broken(th, entry >= 0, FAULT_ROUTE):
-            return 0
+        if unlikely(entry < 0):
+            check(th, sim.n_change > 0, FAULT_ROUTE)
+            return -1
         first = sim.set_start[entry]
         n = sim.set_start[entry + 1] - first
         if n > 1:
@@ -327,6 +325,16 @@ cdef inline void switch_drop(
         log_packet(sim, th, now_ps, sw.node, local, EV_DROP, packet, g.bytes)
 
 
+cdef inline void packet_unrouted(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet,
+                                 Group* g, int64_t now_ps) noexcept nogil:
+    """Count a packet that has no way on, at its in-port."""
+    sim.cold[sw.port_start + local].n_unrouted += 1
+    th.totals.unrouted += 1
+    if unlikely(sim.log_on):
+        switch_drain(sim, th, sw, now_ps)
+        log_packet(sim, th, now_ps, sw.node, local, EV_DROP, packet, g.bytes)
+
+
 cdef inline bint admit_hard(
     Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet, Group* g, int verdict,
     int64_t growth, int64_t now_ps
@@ -417,6 +425,10 @@ cdef inline void switch_arrive(Sim* sim, Thread* th, Switch* sw, int32_t local, 
     cdef Queue* q = &sim.queue[(sw.port_start + out) * N_CLASS + klass]
     cdef int verdict
     cdef int64_t growth = 0, size = charged_bytes(sw, packet.bytes)
+    if unlikely(out < 0) or (unlikely(sim.n_change)
+                             and sim.channel[sw.port_start + out].closed):
+        packet_unrouted(sim, th, sw, local, packet, g, now_ps)
+        return
     port_drain(sim, th, sw, out, now_ps)
     verdict = admission_test(sw, g, q.bytes, klass, size, &growth)
     if verdict == ADMIT:
@@ -661,4 +673,7 @@ cdef inline void switch_timer_pop(Sim* sim, Thread* th, Switch* sw) noexcept nog
     cdef uint64_t id = sw.timers.items[0].id
     cdef int64_t now = sw.timers.items[0].time_ps
     heap_pop(&sw.timers)
-    switch_timer(sim, th, sw, id, now)
+    if unlikely(id >> CHANGE_BIT):
+        sim.change(sim, th, sw.node, <int32_t>id, now)
+    else:
+        switch_timer(sim, th, sw, id, now)

@@ -121,6 +121,9 @@ cdef enum:                   # hooks of the congestion slot
     HOOK_TIMER = 4
     N_HOOK = 5
 
+cdef enum:                   # in a timer's id: a change of the node, after all others of an instant
+    CHANGE_BIT = 62
+
 cdef enum:                   # audits of the checked build; the first broken one stops the run
     FAULT_TIME = 1           # a node handled an event earlier than the one before
     FAULT_QUEUE = 2          # queue bytes below zero or out of step with the list
@@ -180,6 +183,8 @@ cdef struct PortCold:
     int64_t n_drop
     int64_t n_drop_bytes
     int64_t n_drop_lossless
+    int64_t n_unrouted
+    int64_t n_flushed
     int64_t n_pause_tx
     int64_t n_resume_tx
     int64_t n_pause_rx
@@ -205,6 +210,13 @@ cdef struct Channel:         # what becomes of frames on a link
     int64_t n_lost           # packets
     int64_t n_lost_bytes
     int64_t n_lost_pause     # pause frames
+    int64_t n_down           # packets lost because the link was down
+    int64_t n_down_bytes
+    int64_t delay_ps         # propagation
+    int32_t next_down        # in Sim.down_from_ps: the first that has not ended
+    uint8_t closed           # the port's node knows that the link is down
+    uint8_t pad1
+    uint16_t pad2
 
 cdef struct Queue:           # one class of one egress port
     int64_t bytes
@@ -554,6 +566,9 @@ cdef struct Totals:
     int64_t dropped
     int64_t dropped_lossless
     int64_t lost
+    int64_t down
+    int64_t unrouted
+    int64_t flushed
     int64_t marked
     int64_t out_of_order
     int64_t duplicate
@@ -588,6 +603,9 @@ cdef struct Thread:          # what one thread writes; padded apart by its size
     uint8_t seen[N_BUCKET]   # scratch of tally_fold; 0 between its calls
     uint8_t pad[64]
 
+ctypedef void (*Change)(Sim* sim, Thread* th, int32_t node, int32_t number,
+                        int64_t now_ps) noexcept nogil
+
 cdef struct Sim:
     # fabric
     int32_t n_host
@@ -602,6 +620,16 @@ cdef struct Sim:
     Group* group             # [n_port, N_CLASS]
     int64_t* deficit         # [n_port, N_CLASS]: DWRR, link bytes; NULL: no class takes turns
     Channel* channel         # [n_port], of outgoing links; NULL: none loses frames
+    int32_t* down_start      # [n_port + 1]: outages of the link out of each port
+    int64_t* down_from_ps
+    int64_t* down_until_ps
+    int32_t* change_start    # [n_node + 1]: what each node changes
+    int64_t* change_ps
+    uint8_t* change_kind
+    int32_t* change_port
+    int64_t* change_value
+    Change change            # makes one of them
+    int32_t n_change
     HeadroomTime* headroom   # [n_port, N_CLASS]
     LinkTx* tx               # [2 * n_port]: packets, then link control; by sending port
     LinkRx* rx               # [2 * n_port]: by receiving port

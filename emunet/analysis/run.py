@@ -6,6 +6,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from emunet.analysis.faults import faults
 from emunet.analysis.summary import summary
 from emunet.analysis.watermarks import watermarks
 from emunet.trace.tables import Tables
@@ -36,6 +37,11 @@ class Run(Tables):
 
         found = watermarks(self)
         return {name: pd.DataFrame(part) for name, part in found.items() if isinstance(part, list)}
+
+    @cached_property
+    def faults(self) -> pd.DataFrame:
+        """When links went down and up, and who knew when: `emunet.analysis.faults`."""
+        return faults(self)
 
     def __enter__(self) -> Run:
         return self

@@ -22,8 +22,9 @@ from emunet.plan.fabric import (
     lookahead,
     pools,
 )
+from emunet.plan.faults import FaultTiming, fault_arrays
 from emunet.plan.losses import loss_arrays
-from emunet.plan.routes import routes
+from emunet.plan.routes import RouteTables, routes
 from emunet.plan.switches import (
     ECN_AUTO,
     UNLIMITED,
@@ -81,6 +82,9 @@ def compile_topology(
     scenario: Any = None,
     locate: Callable[[str], str] | None = None,
     links: Sequence[Any] = (),
+    faults: Sequence[Any] = (),
+    routing: Any = None,
+    until_ps: int | None = None,
     **knobs: Any,
 ) -> Compiled:
     """Plan of a topology and settings.
@@ -98,6 +102,12 @@ def compile_topology(
         Gives ``FILE:LINE:COLUMN`` of a path of the scenario.
     links : sequence of LinkChange
         Changes of single links.
+    faults : sequence of Fault
+        What fails, and when.
+    routing : Routing, optional
+        How long the fabric takes to know; needed with faults.
+    until_ps : int, optional
+        End of the run: random faults are drawn up to it.
     **knobs
         Fields of `Settings` to change.
 
@@ -112,24 +122,15 @@ def compile_topology(
     warnings = list(topology.warnings)
     _check_settings(topology, settings, problems)
     problems.check()
-    routing = routes(topology)
+    timing = FaultTiming(routing, settings.seed, until_ps)
+    ways = _ways(topology, faults, timing, problems, warnings)
     ahead = lookahead(topology, settings)
     _check_lookahead(topology, ahead, problems)
     buffers = pools(topology, settings, problems, warnings)
     problems.check()
-    name, digest, params = "none", "", b""
-    if congestion is not None:
-        name, digest = congestion.name, congestion.source_digest
-        params = bytes(congestion.params_bytes)
-    arrays = {
-        **routing,
-        **_port_arrays(topology),
-        **latency_arrays(topology, settings),
-        **ecn_arrays(topology, settings),
-        **buffers.arrays,
-        **loss_arrays(topology, links),
-        "cc_params": np.frombuffer(params, np.uint8),
-    }
+    name, digest, params = _policy(congestion)
+    arrays = {**ways, **_port_arrays(topology, settings), **buffers.arrays}
+    arrays |= {**loss_arrays(topology, links), "cc_params": np.frombuffer(params, np.uint8)}
     scalars = _scalars(topology, settings, arrays, ahead.lookahead_ps, name)
     paths = path_model(topology, settings)
     _check_timeout(topology, paths, settings, warnings)
@@ -145,7 +146,27 @@ def compile_topology(
     )
 
 
-def _port_arrays(topology: Topology) -> dict[str, np.ndarray]:
+def _ways(
+    topology: Topology,
+    faults: Sequence[Any],
+    timing: FaultTiming,
+    problems: Problems,
+    warnings: list[str],
+) -> dict[str, np.ndarray]:
+    """Arrays of routes, and of the faults that change them."""
+    tables = RouteTables(topology)
+    ways = routes(topology, tables)
+    return ways | fault_arrays(topology, faults, timing, tables, problems, warnings)
+
+
+def _policy(congestion: Any) -> tuple[str, str, bytes]:
+    """Name, digest of the source and packed parameters of a congestion policy."""
+    if congestion is None:
+        return "none", "", b""
+    return congestion.name, congestion.source_digest, bytes(congestion.params_bytes)
+
+
+def _port_arrays(topology: Topology, settings: Settings) -> dict[str, np.ndarray]:
     at_switch = topology.port_node >= topology.n_host
     to_host = topology.port_node[topology.port_peer] < topology.n_host
     return {
@@ -155,6 +176,8 @@ def _port_arrays(topology: Topology) -> dict[str, np.ndarray]:
         "port_rate_bps": topology.port_rate_bps,
         "port_delay_ps": topology.port_delay_ps,
         "port_last_hop": at_switch & to_host,
+        **latency_arrays(topology, settings),
+        **ecn_arrays(topology, settings),
     }
 
 
@@ -219,12 +242,11 @@ def _scalars(
     lookahead_ps: int,
     cc_name: str,
 ) -> dict[str, int | str]:
-    n_router = int((arrays["node_route_kind"] == schema.ROUTE_TABLE).sum())
     return {
         "n_host": topology.n_host,
         "n_node": topology.n_node,
         "n_port": topology.n_port,
-        "n_rack": len(arrays["route_set"]) // n_router if n_router else 0,
+        "n_rack": int(arrays["host_rack"].max()) + 1 if len(arrays["route_set"]) else 0,
         "seed": settings.seed,
         "ties": {"draw": schema.TIES_DRAW, "port": schema.TIES_PORT}[settings.ties],
         "path": {"ecmp": schema.PATH_ECMP, "spray": schema.PATH_SPRAY}[settings.path],
@@ -313,6 +335,9 @@ def compile_scenario(scenario: Any, base_dir: str | Path = ".") -> Compiled:
         scenario=scenario,
         locate=getattr(scenario, "locate", None),
         links=scenario.links,
+        faults=scenario.faults,
+        routing=scenario.routing,
+        until_ps=scenario.until,
     )
 
 

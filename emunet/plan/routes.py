@@ -14,12 +14,14 @@ from emunet.topology.core import Topology
 from emunet.topology.hops import FAR, HopGraph
 
 
-def routes(topology: Topology) -> dict[str, np.ndarray]:
+def routes(topology: Topology, tables: RouteTables | None = None) -> dict[str, np.ndarray]:
     """Route arrays of the Plan: next hops of all shortest paths.
 
     Parameters
     ----------
     topology : Topology
+    tables : RouteTables, optional
+        Where rows are kept, if any are needed; a fabric routed by blocks needs none.
 
     Returns
     -------
@@ -48,7 +50,7 @@ def routes(topology: Topology) -> dict[str, np.ndarray]:
         "set_port": np.zeros(0, np.int32),
     }
     if topology.blocks is None:
-        _fill_table(topology, topology.hop_graph, arrays)
+        _fill_table(tables or RouteTables(topology), topology.hop_graph, arrays)
     else:
         _fill_blocks(topology, arrays)
     return arrays
@@ -76,44 +78,72 @@ def _fill_blocks(topology: Topology, arrays: dict[str, np.ndarray]) -> None:
         arrays[f"node_{name}"][n_host:] = getattr(blocks, name)
 
 
-def _fill_table(topology: Topology, graph: HopGraph, arrays: dict[str, np.ndarray]) -> None:
-    n_rack = len(graph.anchor)
-    table = np.full((len(graph.router), n_rack), ROUTE_UNREACHABLE, np.int32)
-    known: dict[bytes, int] = {}
-    sets: list[np.ndarray] = []
-    for row, node in enumerate(graph.router):
-        chosen = next_hop_mask(topology, graph, int(node))
+class RouteTables:
+    """Rows of next-hop sets, one entry for each rack; equal sets and equal rows are kept once.
+
+    Parameters
+    ----------
+    topology : Topology
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self._sets: dict[bytes, int] = {}
+        self._ports: list[np.ndarray] = []
+        self._rows: dict[bytes, int] = {}
+
+    def row(self, graph: HopGraph, node: int, usable: np.ndarray | None = None) -> int:
+        """Offset in `route_set` of the row of a router.
+
+        Parameters
+        ----------
+        graph : HopGraph
+            With the distances by which the node routes.
+        node : int
+        usable : bool[ports of the node], optional
+            Ports that may be chosen; all without it.
+        """
+        chosen = next_hop_mask(self.topology, graph, node)
+        if usable is not None:
+            chosen &= usable
         packed = np.packbits(chosen, axis=1, bitorder="little")
         keys, inverse = np.unique(packed, axis=0, return_inverse=True)
-        numbers = np.empty(len(keys), np.int32)
-        for i, key in enumerate(keys):
-            numbers[i] = _set_number(key, chosen.shape[1], known, sets)
-        table[row] = numbers[inverse.ravel()]
-        table[row, graph.anchor == node] = (
-            ROUTE_LOCAL if node >= topology.n_host else ROUTE_UNREACHABLE
+        numbers = np.array([self._set_number(key, chosen.shape[1]) for key in keys], np.int32)
+        entries = numbers[inverse.ravel()]
+        entries[graph.anchor == node] = (
+            ROUTE_LOCAL if node >= self.topology.n_host else ROUTE_UNREACHABLE
         )
+        known = self._rows.setdefault(entries.tobytes(), len(self._rows))
+        return known * len(graph.anchor)
+
+    def _set_number(self, key: np.ndarray, n_port: int) -> int:
+        """Number of the port set whose packed mask is `key`; numbered in the order met."""
+        ports = np.flatnonzero(np.unpackbits(key, count=n_port, bitorder="little"))
+        if not len(ports):
+            return ROUTE_UNREACHABLE
+        name = ports.tobytes()
+        if name not in self._sets:
+            self._sets[name] = len(self._ports)
+            self._ports.append(ports)
+        return self._sets[name]
+
+    def arrays(self, graph: HopGraph) -> dict[str, np.ndarray]:
+        """The arrays of the Plan that hold racks, rows and sets."""
+        rows, sets = b"".join(self._rows), self._ports
+        return {
+            "host_rack": graph.host_rack.copy(),
+            "route_set": np.frombuffer(rows, np.int32).copy(),
+            "set_start": np.concatenate(([0], np.cumsum([len(s) for s in sets]))).astype(np.int32),
+            "set_port": np.concatenate(sets).astype(np.int32) if sets else np.zeros(0, np.int32),
+        }
+
+
+def _fill_table(tables: RouteTables, graph: HopGraph, arrays: dict[str, np.ndarray]) -> None:
     arrays["node_route_kind"][graph.router] = ROUTE_TABLE
-    arrays["node_table_row"][graph.router] = np.arange(len(graph.router), dtype=np.int64) * n_rack
-    arrays["host_rack"] = graph.host_rack.copy()
-    arrays["route_set"] = table.ravel()
-    arrays["set_start"] = np.concatenate(([0], np.cumsum([len(s) for s in sets]))).astype(np.int32)
-    arrays["set_port"] = np.concatenate(sets).astype(np.int32) if sets else np.zeros(0, np.int32)
-
-
-def _set_number(
-    key: np.ndarray, n_port: int, known: dict[bytes, int], sets: list[np.ndarray]
-) -> int:
-    """Number of the port set whose packed mask is `key`; numbered in the order met, equal sets
-    share a number.
-    """
-    ports = np.flatnonzero(np.unpackbits(key, count=n_port, bitorder="little"))
-    if not len(ports):
-        return ROUTE_UNREACHABLE
-    name = ports.tobytes()
-    if name not in known:
-        known[name] = len(sets)
-        sets.append(ports)
-    return known[name]
+    arrays["node_table_row"][graph.router] = [
+        tables.row(graph, int(node)) for node in graph.router
+    ]
+    arrays.update(tables.arrays(graph))
 
 
 def next_hop_mask(topology: Topology, graph: HopGraph, node: int) -> np.ndarray:

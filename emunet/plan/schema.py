@@ -32,6 +32,10 @@ ROUTE_UNREACHABLE, ROUTE_LOCAL = -1, -2
 its only cable, so the one candidate is ``port_peer[node_port_start[dst]] - node_port_start[node]``.
 """
 
+CHANGE_ROUTE, CHANGE_UP, CHANGE_DOWN, CHANGE_RATE = range(4)
+"""`change_kind`: the node routes by another row of `route_set`; a port is known to work again; is
+known to be down, and what waits there is dropped; has another rate."""
+
 PATH_ECMP, PATH_SPRAY = 0, 1
 RECOVERY_GBN, RECOVERY_SR = 0, 1
 TIES_DRAW, TIES_PORT = 0, 1
@@ -122,6 +126,23 @@ ARRAYS: tuple[ArraySpec, ...] = (
               "probability that the state changes after a frame: from good, from bad"),
     ArraySpec("port_bit_error", "float64", ("n_port",), "",
               "probability of each bit of a frame to be wrong, which loses it"),
+    # when the link out of a port is down, and what its node and others do about it
+    ArraySpec("port_down_start", "int32", ("n_port + 1",), "",
+              "first entry of each port in `down_from_ps`; the last entry is n_down"),
+    ArraySpec("down_from_ps", "int64", ("n_down",), "ps",
+              "from then on the link carries nothing, by port ascending"),
+    ArraySpec("down_until_ps", "int64", ("n_down",), "ps",
+              "from then on it carries frames again; NO_LIMIT: never"),
+    ArraySpec("node_change_start", "int32", ("n_node + 1",), "",
+              "first entry of each node in `change_ps`; the last entry is n_change"),
+    ArraySpec("change_ps", "int64", ("n_change",), "ps",
+              "when a node changes something, by node ascending"),
+    ArraySpec("change_kind", "uint8", ("n_change",), "",
+              "0 routes, 1 a port is up again, 2 a port is down, 3 rate of a port"),
+    ArraySpec("change_port", "int32", ("n_change",), "",
+              "local port; -1: none"),
+    ArraySpec("change_value", "int64", ("n_change",), "",
+              "routes: offset of the row in `route_set`; rate: bit/s"),
     # switches, indexed by node - n_host
     ArraySpec("switch_buffer_bytes", "int64", ("n_switch",), "bytes",
               "whole packet buffer"),
@@ -285,7 +306,12 @@ def contradictions(plan: Plan) -> Iterator[tuple[str, str]]:
     """
     n_node, n_port = int(plan.n_node), int(plan.n_port)
     counts = {"n_host": int(plan.n_host), "n_node": n_node, "n_port": n_port}
-    lengths = {**counts, "n_node + 1": n_node + 1, "n_switch": n_node - counts["n_host"]}
+    lengths = {
+        **counts,
+        "n_node + 1": n_node + 1,
+        "n_port + 1": n_port + 1,
+        "n_switch": n_node - counts["n_host"],
+    }
     for spec in ARRAYS:
         rows = lengths.get(str(spec.shape[0]))
         shape = plan.arrays[spec.name].shape

@@ -106,6 +106,14 @@ def _size_range(row: Summary) -> str:
     return f"{size_text(least)}-{size_text(greatest + 1)}"
 
 
+_FAULTS = {
+    "lost, link down": "down",
+    "no way on": "unrouted",
+    "flushed, port down": "flushed",
+}
+"""Losses that only faults bring about, shown where there are any."""
+
+
 def _print_packets(s: Summary, console: Console) -> None:
     packets, pfc = s["packets"], s["pfc"]
     kinds = {"hops": "hops", "data": "data", "ACK": "ack", "NACK": "nack", "CNP": "cnp"}
@@ -114,6 +122,7 @@ def _print_packets(s: Summary, console: Console) -> None:
         ("dropped", count_text(packets["dropped"])),
         ("of these lossless", count_text(packets["dropped_lossless"])),
         ("lost on links", count_text(packets["lost"])),
+        *((word, count_text(packets[key])) for word, key in _FAULTS.items() if packets[key]),
         ("marked", count_text(packets["marked"])),
         ("retransmitted", count_text(packets["retransmitted"])),
         ("timeouts", count_text(s["flows"]["timeouts"])),

@@ -4,6 +4,7 @@ Every error names its path, value, what is allowed and the fix.
 """
 
 from emunet.scenario.fabric import Nic, Transport
+from emunet.scenario.faults import Fault, Routing
 from emunet.scenario.links import LinkChange
 from emunet.scenario.loader import load_scenario, parse_scenario
 from emunet.scenario.record import Packets, Queues, Record
@@ -27,6 +28,7 @@ __all__ = [
     "Element",
     "Explicit",
     "FatTree",
+    "Fault",
     "Flows",
     "Incast",
     "LeafSpine",
@@ -39,6 +41,7 @@ __all__ = [
     "Poisson",
     "Queues",
     "Record",
+    "Routing",
     "Scenario",
     "Star",
     "Switch",

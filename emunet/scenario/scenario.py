@@ -13,6 +13,7 @@ from emunet.errors import NO_VALUE, ScenarioError
 from emunet.scenario.base import Model
 from emunet.scenario.document import Node
 from emunet.scenario.fabric import ROCE_MTUS, Nic, Transport
+from emunet.scenario.faults import Fault, Routing, read_faults
 from emunet.scenario.fields import (
     LAST_PS,
     MOST_PACKETS,
@@ -99,6 +100,14 @@ class Scenario(Model):
         BeforeValidator(read_links),
         about("links that differ: a list of {from: leaf0, to: spine*, rate: 100Gbps, ...}"),
     ] = ()
+    faults: Annotated[
+        tuple[Fault, ...],
+        BeforeValidator(read_faults),
+        about("what fails, and when: a list of {from: leaf0, to: spine0, start: 1ms, end: 2ms}"),
+    ] = ()
+    routing: Annotated[
+        Routing, _part(Routing), about("how long the fabric takes to know of its faults")
+    ] = Routing()
     nic: Annotated[Nic, _part(Nic), about("the NICs")] = Nic()
     transport: Annotated[
         Transport, _part(Transport), about("connections and congestion control")
@@ -241,6 +250,8 @@ class Scenario(Model):
             data["switch"] = _said(self.switch)
         if self.links:
             data["links"] = [_said(link) for link in self.links]
+        if self.faults:
+            data["faults"] = [_said(fault) for fault in self.faults]
         if self.switches:
             data["switches"] = [_said(group) for group in self.switches]
         return data

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from emunet.scenario.base import Model
 from emunet.scenario.fabric import Nic, Transport
+from emunet.scenario.faults import Fault, Routing
 from emunet.scenario.fields import Leaf
 from emunet.scenario.links import LinkChange
 from emunet.scenario.record import Packets, Queues, Record, Watermarks
@@ -72,6 +73,8 @@ def sections() -> list[tuple[str, type[Model]]]:
         ("switch.classes.N.ingress, egress", Limit),
         ("switches[]", SwitchGroup),
         ("links[]", LinkChange),
+        ("faults[]", Fault),
+        ("routing", Routing),
         ("nic", Nic),
         ("transport", Transport),
     ]

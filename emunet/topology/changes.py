@@ -60,7 +60,7 @@ def changed(topology: Topology, links: Sequence[Any], problems: Problems) -> Top
     for i, link in enumerate(links):
         ports = both_ways(topology, link)
         if not len(ports):
-            problems.add(*_no_link(topology, link, f"$.links[{i}]"))
+            problems.add(*no_link(topology, link, f"$.links[{i}]"))
             continue
         if link.rate is not None:
             rate[ports] = link.rate
@@ -91,7 +91,7 @@ def changed(topology: Topology, links: Sequence[Any], problems: Problems) -> Top
     return replace(made, cable_paths=paths)
 
 
-def _no_link(topology: Topology, link: Any, at: str) -> tuple[str, str, str, str, str]:
+def no_link(topology: Topology, link: Any, at: str) -> tuple[str, str, str, str, str]:
     """What is wrong with an entry that names no link."""
     for key, pattern in (("from", link.source), ("to", link.to)):
         if not any(fnmatchcase(name, pattern) for name in topology.names):

@@ -8,7 +8,7 @@ so only switches are passed through.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,12 +78,24 @@ def _refuse_unconnected(topology: Topology, degree: np.ndarray) -> None:
         )
 
 
+def without(topology: Topology, graph: HopGraph, down: np.ndarray) -> HopGraph:
+    """The same racks with distances over those cables that are not `down` (bool[n_cable])."""
+    distance = _distances(topology, graph.anchor, graph.router, graph.router_index, down)
+    return replace(graph, distance=distance)
+
+
 def _distances(
-    topology: Topology, anchor: np.ndarray, router: np.ndarray, router_index: np.ndarray
+    topology: Topology,
+    anchor: np.ndarray,
+    router: np.ndarray,
+    router_index: np.ndarray,
+    down: np.ndarray | None = None,
 ) -> np.ndarray:
     """Breadth first from every anchor; only switches (and the anchor) are expanded."""
     index_a, index_b = router_index[topology.cable_a], router_index[topology.cable_b]
     both = (index_a >= 0) & (index_b >= 0)
+    if down is not None:
+        both &= ~down
     tail = np.concatenate((index_a[both], index_b[both]))
     head = np.concatenate((index_b[both], index_a[both]))
     order = np.lexsort((head, tail))

@@ -1,4 +1,4 @@
-"""Links that lose frames: two states, each with its probability, and bit errors (semantics 1.3)."""
+"""Links that lose frames (semantics 1.3): down, two states of loss, and bit errors."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ class Channel:
         self.bit_log = math.log1p(-float(plan.port_bit_error[port]))
         self.bad = False
         self.n_draw = 0
+        first, end = plan.port_down_start[port : port + 2]
+        self.down = list(
+            zip(plan.down_from_ps[first:end], plan.down_until_ps[first:end], strict=True)
+        )
+
+    def is_down(self, start_ps: int, end_ps: int) -> bool:
+        """Whether the link carries nothing at some time in [start, end)."""
+        return any(start_ps < until and begin < end_ps for begin, until in self.down)
 
     def loses(self, frame_bytes: int, start_ps: int) -> bool:
         """Whether a frame whose transmission starts then does not arrive; the state moves."""

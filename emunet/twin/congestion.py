@@ -75,6 +75,7 @@ class Congestion:
         except Exception as error:
             failure = {"flow": s.flow, "time_ps": now, "hook": hook}
             raise PolicyFailed({**failure, "ctx": ctx.tobytes(), "state": before}) from error
-        s.rate_bps = min(max(rate_bps, LEAST_RATE_BPS), line_rate_bps)
+        if rate_bps != s.rate_bps:
+            s.rate_bps = min(max(rate_bps, LEAST_RATE_BPS), line_rate_bps)
         s.window_bytes = min(max(int(out["window_bytes"][0]), 1), NO_LIMIT)
         return [int(value) for value in out["timer_ps"][0]]

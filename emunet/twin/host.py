@@ -17,7 +17,7 @@ from emunet._core.rows import (
 )
 from emunet.plan.schema import N_CLASS, RECOVERY_GBN, Plan
 from emunet.twin.agenda import DEPARTURE, IDLE, TIMER
-from emunet.twin.node import Node, World
+from emunet.twin.node import CHANGE, Node, World
 from emunet.twin.port import Packet, Port
 from emunet.twin.receiver import Receiver
 from emunet.twin.sender import RELEASE, START, GoBackN, SelectiveRepeat, Sender
@@ -99,7 +99,7 @@ class Host(Node):
         """Accept a message for sending."""
         recovery = GoBackN if self.world.plan.recovery == RECOVERY_GBN else SelectiveRepeat
         key = self.world.draws.entropy_key(self.node, dst, flow)
-        lane = self.ports[self.route(dst, key)]
+        lane = self.ports[max(0, self.route(dst, key))]
         self.senders[flow] = recovery(self, lane, flow, dst, size_bytes, klass, base_rtt_ps)
         self.world.agenda.arm(start_ps, self.senders[flow].timer(START))
 
@@ -107,7 +107,7 @@ class Host(Node):
         """Expect a message."""
         key = self.world.draws.entropy_key(self.node, src, flow)
         self.receivers[flow] = Receiver(
-            self, self.ports[self.route(src, key)], flow, src, size_bytes, klass
+            self, self.ports[max(0, self.route(src, key))], flow, src, size_bytes, klass
         )
 
     def deliver(self, receiver: Receiver, now: int) -> None:
@@ -154,6 +154,19 @@ class Host(Node):
         release = (s.dst, TIMER, s.flow, RELEASE)
         self.world.agenda.arm(now + self.world.plan.linger_ps, release, effort=IDLE)
 
+    def rerouted(self, now: int) -> None:
+        """Connections that choose another port now go there, and so do their responses."""
+        for flow in sorted(self.senders):
+            sender = self.senders[flow]
+            lane = self.ports[max(0, self.route(sender.dst, sender.key))]
+            if lane is not sender.lane:
+                sender.lane.remove(sender)
+                self.plan_departure(sender.lane, now)
+                sender.lane = lane
+                self.offer(sender, now)
+        for receiver in self.receivers.values():
+            receiver.lane = self.ports[max(0, self.route(receiver.src, receiver.key))]
+
     # events
 
     def receive(self, port: Port, packet: Packet, now: int) -> None:
@@ -169,6 +182,8 @@ class Host(Node):
     def fire(self, entity: int, number: int, now: int) -> None:
         if entity < 0:
             self.unpause(self.ports[entity], number // 2, now)
+        elif entity == CHANGE:
+            self.change(number, now)
         elif number == RELEASE:
             self.leftovers[entity] = self.receivers.pop(entity).delivered_bytes
         else:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from emunet._core.rows import EVENT_DEPART, EVENT_LOST, EVENT_PAUSE_RX, EVENT_RESUME_RX
-from emunet.plan.schema import ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_NONE, Plan
+from emunet.plan.schema import (
+    CHANGE_DOWN,
+    CHANGE_ROUTE,
+    CHANGE_UP,
+    ROUTE_BLOCK,
+    ROUTE_LOCAL,
+    ROUTE_NONE,
+    ROUTE_TABLE,
+    Plan,
+)
 from emunet.twin.agenda import (
     ARRIVAL,
     CONTROL,
     DEPARTURE,
+    IDLE,
     LINK_CONTROL,
     TIMER,
     WORK,
@@ -23,6 +33,9 @@ from emunet.twin.records import Records
 
 EXPIRY, REFRESH = 0, 1
 """Numbers of a class's two pause timers."""
+
+CHANGE = 1 << 62
+"""Entity of a node's changes: after all other timers of an instant."""
 
 
 class World:
@@ -52,15 +65,46 @@ class Node:
             for p in range(plan.node_port_start[node], plan.node_port_start[node + 1])
         ]
         world.ports.extend(self.ports)
+        self.route_kind = int(plan.node_route_kind[node])
+        self.route_row = int(plan.node_table_row[node])
+        self.closed: set[int] = set()  # local ports that are known to be down
+        self.arm_change(int(plan.node_change_start[node]))
+
+    # faults
+
+    def arm_change(self, number: int) -> None:
+        """Wait for a change of the plan, if it is this node's."""
+        plan = self.world.plan
+        if number < plan.node_change_start[self.node + 1]:
+            key = (self.node, TIMER, CHANGE, number)
+            self.world.agenda.arm(int(plan.change_ps[number]), key, effort=IDLE)
+
+    def change(self, number: int, now: int) -> None:
+        """Do what the plan says."""
+        plan = self.world.plan
+        kind, value = int(plan.change_kind[number]), int(plan.change_value[number])
+        if kind == CHANGE_ROUTE:
+            self.route_kind, self.route_row = ROUTE_TABLE, value
+            self.rerouted(now)
+        else:
+            port = self.ports[plan.change_port[number]]
+            if kind == CHANGE_UP:
+                self.closed.discard(port.local)
+            elif kind == CHANGE_DOWN:
+                self.closed.add(port.local)
+                self.flush(port, now)
+            else:
+                port.set_rate(value)
+        self.arm_change(number + 1)
 
     # routes
 
     def candidates(self, dst: int) -> list[int]:
         """Local indices of the next hops of all shortest paths to a host."""
         plan, node = self.world.plan, self.node
-        if plan.node_route_kind[node] == ROUTE_NONE:
+        if self.route_kind == ROUTE_NONE:
             return [0]
-        if plan.node_route_kind[node] == ROUTE_BLOCK:
+        if self.route_kind == ROUTE_BLOCK:
             below = dst - int(plan.node_host_lo[node])
             if below >= 0 and dst < plan.node_host_hi[node]:
                 parallel = int(plan.node_down_par[node])
@@ -70,7 +114,7 @@ class Node:
                 return list(range(start, start + parallel))
             start = int(plan.node_up_start[node])
             return list(range(start, start + int(plan.node_up_count[node])))
-        next_hops = int(plan.route_set[plan.node_table_row[node] + plan.host_rack[dst]])
+        next_hops = int(plan.route_set[self.route_row + plan.host_rack[dst]])
         if next_hops == ROUTE_LOCAL:
             attach = int(plan.port_peer[plan.node_port_start[dst]])
             return [attach - int(plan.node_port_start[node])]
@@ -79,10 +123,10 @@ class Node:
         return plan.set_port[plan.set_start[next_hops] : plan.set_start[next_hops + 1]].tolist()
 
     def route(self, dst: int, key: int) -> int:
-        """Local index of the port that a packet takes."""
+        """Local index of the port that a packet takes; -1: there is none."""
         candidates = self.candidates(dst)
         if not candidates:
-            raise ValueError(f"no route from {self.world.plan.names[self.node]} to host {dst}")
+            return -1
         if len(candidates) == 1:
             return candidates[0]
         return candidates[self.world.draws.choose(self.node, key, dst, len(candidates))]
@@ -99,10 +143,13 @@ class Node:
         totals = world.records.totals
         totals["packet_hops"] += 1
         world.records.packet_event(now, self.node, port.local, EVENT_DEPART, packet, occupancy)
-        if world.channels[port.index].loses(packet.bytes, now):
-            port.count["lost_packets"] += 1
-            port.count["lost_bytes"] += packet.bytes
-            totals["lost_packets"] += 1
+        channel = world.channels[port.index]
+        down = channel.is_down(now, end_ps + port.delay_ps)
+        if down or channel.loses(packet.bytes, now):
+            cause = "down" if down else "lost"
+            port.count[f"{cause}_packets"] += 1
+            port.count[f"{cause}_bytes"] += packet.bytes
+            totals[f"{cause}_packets"] += 1
             world.records.packet_event(now, self.node, port.local, EVENT_LOST, packet, 0)
         else:
             totals["in_flight_packets"] += 1
@@ -114,7 +161,10 @@ class Node:
         """Send XOFF or XON as soon as the frame in transmission has left."""
         start_ps = max(now, port.busy_until_ps)
         end_ps = port.occupy(now, PAUSE_BYTES)
-        if self.world.channels[port.index].loses(PAUSE_BYTES, start_ps):
+        channel = self.world.channels[port.index]
+        if channel.is_down(start_ps, end_ps + port.delay_ps) or channel.loses(
+            PAUSE_BYTES, start_ps
+        ):
             port.count["lost_pauses"] += 1
             return
         peer = self.world.ports[port.peer]
@@ -166,6 +216,12 @@ class Node:
         self.world.agenda.arm(time_ps, (self.node, DEPARTURE, port.local, 0), tie=tie)
 
     # what each kind of node does in its own way
+
+    def rerouted(self, now: int) -> None:
+        """The routes have changed."""
+
+    def flush(self, port: Port, now: int) -> None:
+        """A port is known to be down."""
 
     def plan_departure(self, port: Port, now: int) -> None:
         """Arm the port's next departure instant."""

@@ -66,16 +66,14 @@ class Port:
         self.node = int(plan.port_node[index])
         self.local = index - int(plan.node_port_start[self.node])
         self.peer = int(plan.port_peer[index])
-        self.rate_bps = int(plan.port_rate_bps[index])
         self.delay_ps = int(plan.port_delay_ps[index])
         self.rx_latency_ps = int(plan.port_rx_latency_ps[index])
         self.pause_latency_ps = int(plan.port_pause_latency_ps[index])
-        self.byte_ps = Fraction(8 * 10**12, self.rate_bps)
+        self.set_rate(int(plan.port_rate_bps[index]))
         self.pause_ps = (
             PAUSE_BIT_TIMES * 10**12 // self.rate_bps
-        )  # duration of an XOFF sent from here
+        )  # duration of an XOFF sent from here, whatever the rate becomes
         self.busy_until_ps = 0
-        self.carry = 0  # in 1 / byte_ps.denominator ps
         self.sending: Held | None = None  # switch: packet whose bytes are still charged
         self.sending_end_ps = 0
         self.paused = [False] * N_CLASS
@@ -83,6 +81,12 @@ class Port:
         self.sampled_bytes = 0  # value of the last sample row
         self.mark_draws = 0
         self.count = dict.fromkeys(PORT_COUNTERS, 0)
+
+    def set_rate(self, rate_bps: int) -> None:
+        """Frames that start from now on have this rate; nothing is carried over to them."""
+        self.rate_bps = rate_bps
+        self.byte_ps = Fraction(8 * 10**12, rate_bps)
+        self.carry = 0
 
     def occupy(self, now: int, frame_bytes: int) -> int:
         """Put a frame on the link as soon as it is free, and give the end of its transmission.

@@ -48,11 +48,15 @@ class Sender:
         self.paced_from_ps = 0  # start of the last data packet
         self.paced_bytes = 0  # with preamble and gap; 0: none sent yet
         self.listed = ""  # "ring", "heap" or nowhere
-        self.line_rate_bps = lane.rate_bps
         self.rate_bps = float(lane.rate_bps)
         self.window_bytes = NO_LIMIT
         self.state = host.world.congestion.new_state()
         self.retransmitted = self.timeouts = self.nacks = self.cnps = 0
+
+    @property
+    def line_rate_bps(self) -> int:
+        """Rate of the port by which it sends."""
+        return self.lane.rate_bps
 
     # arithmetic
 
@@ -96,6 +100,7 @@ class Sender:
 
     def start(self, now: int) -> None:
         self.started = True
+        self.rate_bps = float(self.line_rate_bps)
         self.next_send_ps = now
         self.hook("start", now)
         self.host.offer(self, now)

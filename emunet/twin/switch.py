@@ -21,7 +21,7 @@ from emunet._core.rows import (
 )
 from emunet.plan.schema import N_CLASS
 from emunet.twin.agenda import CONTROL, DEPARTURE, IDLE, SAMPLE
-from emunet.twin.node import EXPIRY, REFRESH, Node, World
+from emunet.twin.node import CHANGE, EXPIRY, REFRESH, Node, World
 from emunet.twin.port import SLOT_BYTES, Held, Packet, Port
 from emunet.twin.watermark import PERIODIC, SINCE_START, Level, Schedule
 
@@ -174,6 +174,10 @@ class Switch(Node):
         if held is None or now < port.sending_end_ps:
             return
         port.sending = None
+        self.uncharge(port, held, now)
+
+    def uncharge(self, port: Port, held: Held, now: int) -> None:
+        """A packet has left a port's queue and its group."""
         i, c, b = held.in_port, held.packet.klass, self.charged_bytes(held.packet)
         self.queue_bytes[port.local][c] -= b
         self.charge_group(i, c, -b, -min(b, self.headroom_bytes[i][c]) if self.xoff[i][c] else 0)
@@ -220,7 +224,11 @@ class Switch(Node):
 
     def receive(self, port: Port, packet: Packet, now: int) -> None:
         i, c = port.local, packet.klass
-        out = self.ports[self.route(packet.dst, packet.key)]
+        choice = self.route(packet.dst, packet.key)
+        if choice < 0 or choice in self.closed:
+            self.lose(port, packet, "unrouted", now)
+            return
+        out = self.ports[choice]
         if not self.admit(i, out.local, packet, now):
             self.drop(port, packet, now)
             return
@@ -245,9 +253,32 @@ class Switch(Node):
             now, self.node, port.local, EVENT_DROP, packet, self.group_bytes[port.local][c]
         )
 
+    def lose(self, port: Port, packet: Packet, cause: str, now: int) -> None:
+        """Account for a packet that has come in by a port and has no way out of the switch."""
+        port.count[f"{cause}_packets"] += 1
+        self.world.records.totals[f"{cause}_packets"] += 1
+        group_bytes = self.group_bytes[port.local][packet.klass]
+        self.world.records.packet_event(
+            now, self.node, port.local, EVENT_DROP, packet, group_bytes
+        )
+
+    def flush(self, port: Port, now: int) -> None:
+        """Drop all that waits at a port, class by class; what is being sent goes on."""
+        waiting = [held for queue in self.queue[port.local] for held in queue]
+        for c, queue in enumerate(self.queue[port.local]):
+            queue.clear()
+            self.deficit_bytes[port.local][c] = 0
+        for held in waiting:
+            self.world.records.totals["queued_packets"] -= 1
+            self.lose(self.ports[held.in_port], held.packet, "flushed", now)
+            self.uncharge(port, held, now)
+        self.plan_departure(port, now)
+
     def fire(self, entity: int, number: int, now: int) -> None:
         c, what = divmod(number, 2)
-        if what == EXPIRY:
+        if entity == CHANGE:
+            self.change(number, now)
+        elif what == EXPIRY:
             self.unpause(self.ports[entity], c, now)
         else:
             self.repeat_xoff(entity + len(self.ports), c, now)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from emunet import draws
 from emunet.units import format_size, format_time
-from emunet.workload import draws, wire
+from emunet.workload import wire
 from emunet.workload.messages import Context, Element, Messages, make_messages
 
 

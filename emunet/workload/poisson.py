@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from emunet import draws
 from emunet.errors import InputFileError
 from emunet.ingest.cdf import SizeCdf, fixed_size, load_cdf
 from emunet.units import format_rate
-from emunet.workload import draws, wire
+from emunet.workload import wire
 from emunet.workload.messages import Context, Element, Messages, make_messages
 
 

@@ -118,6 +118,7 @@ def make_fabric(
     arrays = _ports(n_host, n_node, cables, fabric)
     arrays.update(_routes(n_host, n_node, arrays, blocks))
     arrays.update(_switches(n_host, n_node, arrays, fabric))
+    arrays.update(no_faults(n_node, 2 * len(cables)))
     params = getattr(congestion, "params", None)
     arrays["cc_params"] = np.frombuffer(params.tobytes() if params is not None else b"", np.uint8)
     peer = arrays["port_peer"]
@@ -135,6 +136,16 @@ def make_fabric(
     )
     names = [f"host{i}" for i in range(n_host)] + [f"switch{i}" for i in range(n_switch)]
     return make_plan(arrays, scalars, names, congestion)
+
+
+def no_faults(n_node: int, n_port: int) -> dict[str, Any]:
+    """Links that are always up, and nodes that change nothing."""
+    names = ("down_from_ps", "down_until_ps", "change_ps", "change_kind", "change_port")
+    return {
+        "port_down_start": np.zeros(n_port + 1, int),
+        "node_change_start": np.zeros(n_node + 1, int),
+        **dict.fromkeys((*names, "change_value"), np.zeros(0, int)),
+    }
 
 
 def _ports(n_host: int, n_node: int, cables: list[Cable], fabric: dict[str, Any]) -> dict[str, Any]:

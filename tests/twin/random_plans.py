@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from plans import GBPS, US, Block, Cable, Message, make_fabric, ring
+from random_faults import with_faults
 
 from emunet.plan.schema import (
     DYNAMIC,
@@ -77,6 +78,8 @@ def random_case(case_seed: int, **changes: Any) -> Case:
         _policy(rng),
         **{**_settings(rng), **_buffers(case_seed), **_losses(case_seed), **changes},
     )
+    if case_seed % 5 == 1:
+        plan = with_faults(plan, random.Random(f"emunet twin faults {case_seed}"))
     mask = np.array([rng.random() < 0.7 for _ in range(plan.n_port)], np.uint8)
     options = {"sample_every_ps": rng.choice([0, 333_333, 2 * US]), "sample_port_mask": mask}
     until_ps = rng.choice([20_000 * US, 20_000 * US, rng.randint(20 * US, 150 * US)])

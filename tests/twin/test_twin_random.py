@@ -11,7 +11,7 @@ from compare import Outcome, compare, differences, run_engine
 from plans import GBPS, Message, star, submit
 from random_plans import random_case
 
-from emunet._core.rows import DONE, FLOW_FAILED, FLOW_RX_DONE, FLOW_TX_DONE, UNTIL
+from emunet._core.rows import DONE, FLOW_FAILED, FLOW_RX_DONE, FLOW_TX_DONE, LOSSES, UNTIL
 from emunet.plan.schema import TIES_PORT, Plan
 from emunet.twin import TwinEngine
 
@@ -66,11 +66,11 @@ def test_books_balance(outcomes: dict[int, Outcome], seed: int) -> None:
     t, ports = o.totals, o.ports
     born = sum(t[f"{kind}_packets"] for kind in ("data", "ack", "nack", "cnp"))
     assert born == sum(
-        t[f"{where}_packets"] for where in ("delivered", "dropped", "lost", "in_flight", "queued")
+        t[f"{where}_packets"] for where in ("delivered", *LOSSES, "in_flight", "queued")
     )
     assert t["packet_hops"] == ports["tx_packets"].sum()
-    assert t["dropped_packets"] == ports["dropped_packets"].sum()
-    assert t["lost_packets"] == ports["lost_packets"].sum()
+    for cause in LOSSES:
+        assert t[f"{cause}_packets"] == ports[f"{cause}_packets"].sum()
     assert t["marked_packets"] == ports["marked_packets"].sum()
     assert t["pause_frames"] == ports["pause_tx"].sum()
     assert t["paused_ps"] == ports["paused_ps"].sum()

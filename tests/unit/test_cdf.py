@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emunet import draws
 from emunet.errors import InputFileError
 from emunet.ingest.cdf import SizeCdf, catalogue, fixed_size, load_cdf, read_cdf
-from emunet.workload import draws, wire
+from emunet.workload import wire
 
 MTU = 4096
 

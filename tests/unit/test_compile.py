@@ -50,6 +50,8 @@ def test_the_plan_has_every_array_of_the_schema() -> None:
         "n_table": 0,
         "n_set": 0,
         "n_set_port": 0,
+        "n_down": 0,
+        "n_change": 0,
         "n_cc_param_byte": 0,
         "N_CLASS": N_CLASS,
     }

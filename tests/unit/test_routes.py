@@ -145,14 +145,14 @@ def test_random_graphs(topology: Topology) -> None:
 
 
 def test_hosts_of_a_switch_share_a_rack() -> None:
-    """Bound of the design: one column for each attach switch, not for each host; equal sets are
-    kept once.
+    """Bound of the design: one column for each attach switch, not for each host; equal sets and
+    equal rows are kept once: those of the cores are alike, and those of a pod's upper switches.
     """
     t = replace(fat_tree(6, G, US), blocks=None)
     arrays = routes(t)
     n_tor = 18
     assert len(np.unique(arrays["host_rack"])) == n_tor
-    assert len(arrays["route_set"]) == t.n_switch * n_tor
+    assert len(arrays["route_set"]) == (n_tor + 6 + 1) * n_tor
     assert (arrays["route_set"] == ROUTE_LOCAL).sum() == n_tor
     assert len(arrays["set_start"]) - 1 == 7  # a single port (of 6), or the three up
     assert set(arrays["node_route_kind"][: t.n_host].tolist()) == {ROUTE_NONE}

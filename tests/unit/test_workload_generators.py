@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emunet import draws
 from emunet.ingest.cdf import load_cdf
 from emunet.scenario import Incast, LeafSpine, Permutation, Poisson, Scenario, Star
 from emunet.topology import build
-from emunet.workload import Messages, WorkloadStream, draws, stream, wire
+from emunet.workload import Messages, WorkloadStream, stream, wire
 from emunet.workload.messages import concatenate
 from emunet.workload.permutation import derangement
 

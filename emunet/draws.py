@@ -1,16 +1,17 @@
-"""Counter-based draws for workloads: a value depends on its key and number, never on earlier draws.
+"""Counter-based draws: a value depends on its key and number, never on earlier draws.
 
-`mix64` and `draw` are those of ``docs/semantics.md``, section 1.2; the purposes of workloads begin
-at 16. The logarithm is our own, from additions, multiplications and divisions alone, so that every
-machine draws the same arrival times.
+`mix64` and `draw` are those of ``docs/semantics.md``, section 1.2; the purposes here begin at 16.
+The logarithm is our own, from additions, multiplications and divisions alone, so that every machine
+draws the same times.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-GAP, SIZE, PARTNER, RECEIVER, SHUFFLE = range(16, 21)
-"""Purposes: gap to the next arrival, size, destination or senders, incast receiver, permutation."""
+GAP, SIZE, PARTNER, RECEIVER, SHUFFLE, FAULT = range(16, 22)
+"""Purposes: gap to the next arrival, size, destination or senders, incast receiver, permutation,
+times of faults."""
 
 _MASK = (1 << 64) - 1
 _G = 0x9E3779B97F4A7C15
