@@ -115,7 +115,10 @@ cdef class Fabric:
                              f"a power of two from 64 to {MOST_SR_WINDOW} is needed")
         sim.mtu_bytes = plan.mtu_bytes
         sim.rto_ps = plan.rto_ps
-        sim.linger_ps = max(plan.linger_ps, plan.lookahead_ps)
+        if plan.linger_ps < plan.lookahead_ps:
+            raise ValueError(f"plan: linger_ps {plan.linger_ps}; "
+                             f"at least the lookahead of {plan.lookahead_ps} is needed")
+        sim.linger_ps = plan.linger_ps
         sim.cnp_interval_ps = plan.cnp_interval_ps
         sim.ack_every = plan.ack_every
         sim.max_retries = plan.max_retries

@@ -257,7 +257,8 @@ def _scalars(
         "max_retries": settings.max_retries,
         "sr_window_packets": settings.sr_window_packets,
         "sr_reorder_packets": settings.sr_reorder_packets,
-        "linger_ps": settings.linger_ps,
+        # shorter, and the sender's end would act on the receiver within a window
+        "linger_ps": max(settings.linger_ps, lookahead_ps),
         "cnp_interval_ps": settings.cnp_interval_ps,
         "cnp_class": settings.cnp_class,
         "lookahead_ps": lookahead_ps,

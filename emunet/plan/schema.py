@@ -203,7 +203,7 @@ SCALARS: tuple[ScalarSpec, ...] = (
     ScalarSpec("sr_reorder_packets", int, "packets",
                "reordering tolerated before `sr` calls a packet lost"),
     ScalarSpec("linger_ps", int, "ps",
-               "life of a receiver half after its sender is done"),
+               "life of a receiver half after its sender is done; at least `lookahead_ps`"),
     ScalarSpec("cnp_interval_ps", int, "ps",
                "least time between CNPs of one connection"),
     ScalarSpec("cnp_class", int, "",

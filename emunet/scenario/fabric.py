@@ -104,9 +104,9 @@ class Transport(Model):
         Whole(0, MOST_SR_WINDOW),
         about("sr: a packet counts as lost when one this much later has been acknowledged"),
     ] = 256
-    linger: Annotated[int, Time(), about("life of a receiver's state after its sender is done")] = (
-        1_000_000_000
-    )
+    linger: Annotated[
+        int, Time(), about("life of a receiver's state after its sender is done; L at least")
+    ] = 1_000_000_000
 
     def cross_checks(self) -> Iterable[Finding]:
         if self.recovery == "sr" and self.sr_reorder >= self.sr_window:

@@ -91,6 +91,11 @@ class TwinEngine:
         clear_user_ps: Sequence[int] = (),
         clear_persistent_ps: Sequence[int] = (),
     ) -> None:
+        if plan.linger_ps < plan.lookahead_ps:
+            raise ValueError(
+                f"plan: linger_ps {plan.linger_ps}; "
+                f"at least the lookahead of {plan.lookahead_ps} is needed"
+            )
         self.plan = plan
         self.now_ps = 0
         self.failure: dict[str, Any] | None = None

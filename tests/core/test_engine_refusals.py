@@ -212,6 +212,15 @@ def test_a_number_in_use_at_the_receiver_is_refused(plan: Plan, twin: bool) -> N
 
 
 @both_engines
+def test_a_receiver_lingers_for_the_lookahead_at_least(plan: Plan, twin: bool) -> None:
+    """Semantics 4.3: a linger below L counts as L, in the plan; the engines refuse another."""
+    engine: Any = TwinEngine if twin else load_engine()
+    with pytest.raises(ValueError, match=f"linger_ps 5; at least the lookahead of {US}"):
+        engine(altered(plan, linger_ps=5))
+    assert plan_of(spokes([400 * GBPS] * N_HOST), linger_ps=5).linger_ps == plan.lookahead_ps == US
+
+
+@both_engines
 def test_a_number_whose_receiver_lingers_is_refused(plan: Plan, twin: bool) -> None:
     """Semantics 4.3: the receiver half lives `linger` longer than its sender, and keeps the number.
 

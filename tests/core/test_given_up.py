@@ -64,7 +64,7 @@ def test_a_message_given_up_counts_what_its_receiver_had(linger_ps: int) -> None
     assert len(set(given_up["delivered_bytes"].tolist())) > 1
 
 
-@pytest.mark.parametrize("linger_ps", [3 * US, 10**12])
+@pytest.mark.parametrize("linger_ps", [1, 3 * US, 10**12])
 @pytest.mark.parametrize("cut", ["twin", "threads", "saved"])
 def test_it_is_the_same_however_it_is_run(linger_ps: int, cut: str) -> None:
     """Semantics: both engines agree, whatever the threads, and when saved after every window."""

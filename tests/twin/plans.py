@@ -126,12 +126,14 @@ def make_fabric(
         arrays["port_delay_ps"] + arrays[f"port_{kind}_latency_ps"][peer]
         for kind in ("rx", "pause")
     ]
+    lookahead_ps = int(min(f.min() for f in flight))
     scalars.update(
         n_host=n_host,
         n_node=n_node,
         n_port=2 * len(cables),
         n_rack=n_host,
-        lookahead_ps=int(min(f.min() for f in flight)),
+        lookahead_ps=lookahead_ps,
+        linger_ps=max(scalars["linger_ps"], lookahead_ps),
         cc_name="none" if congestion is None else "test",
     )
     names = [f"host{i}" for i in range(n_host)] + [f"switch{i}" for i in range(n_switch)]

@@ -174,7 +174,7 @@ def _settings(rng: random.Random) -> dict[str, Any]:
     kmax_bytes = (
         kmin_bytes if kmin_bytes == NO_LIMIT else kmin_bytes + rng.choice([0, 8_000, 30_000])
     )
-    return {
+    settings = {
         "seed": rng.randint(0, 2**31),
         "ties": rng.choice([TIES_DRAW, TIES_DRAW, TIES_PORT]),
         "path": rng.choice([PATH_ECMP, PATH_SPRAY]),
@@ -202,6 +202,9 @@ def _settings(rng: random.Random) -> dict[str, Any]:
         "kmax_bytes": kmax_bytes,
         "pmax": rng.choice([0.1, 0.5, 1.0]),
     }
+    if settings["linger_ps"] % 4 == 0:
+        settings["linger_ps"] = 0  # which counts as L
+    return settings
 
 
 def _buffers(case_seed: int) -> dict[str, Any]:
