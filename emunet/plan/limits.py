@@ -137,8 +137,7 @@ def estimate(compiled: Compiled, stream: Any) -> Estimate:
     ----------
     compiled : Compiled
     stream : WorkloadStream
-        Its chunks, and `expected_packets` and `expected_messages` where it is longer than
-        `MOST_MESSAGES`.
+        Its chunks, and `expected_before_end` where more than `MOST_MESSAGES` start before the end.
     """
     load = _load(compiled, stream)
     acks = -(-load.packets // compiled.settings.ack_every)
@@ -146,7 +145,7 @@ def estimate(compiled: Compiled, stream: Any) -> Estimate:
     hops = int(((load.packets + acks + cnps) * load.hops).sum() * load.scale)
     messages = len(load.src)
     if load.scale > 1:
-        messages = int(max(messages, stream.expected_messages))
+        messages = int(max(messages, stream.expected_before_end()[0]))
     active = _most_at_once(load)
     until_ps = getattr(compiled.scenario, "until", None)
     span_ps = int(load.end_ps.max(initial=0) * load.scale)
@@ -175,20 +174,17 @@ def estimate(compiled: Compiled, stream: Any) -> Estimate:
 
 
 def _load(compiled: Compiled, stream: Any) -> _Load:
-    """Look at the first `MOST_MESSAGES` messages."""
+    """Look at the first `MOST_MESSAGES` messages that start before the end of the run."""
     frames, paths = compiled.settings.frames, compiled.paths
-    columns, scale = _columns(stream)
+    until_ps = getattr(compiled.scenario, "until", None)
+    columns, scale, cut = _columns(stream, until_ps)
     src, dst, start, size, klass = columns
     number = np.arange(len(src))
     packets = frames.n_packet(size)
     if scale > 1:
-        scale = max(1.0, float(stream.expected_packets) / max(1, int(packets.sum())))
-    until_ps = getattr(compiled.scenario, "until", None)
+        scale = max(1.0, stream.expected_before_end()[1] / max(1, int(packets.sum())))
     rate = _host_rates(compiled)
     if until_ps is not None:
-        runs = start < until_ps
-        number, src, dst, klass = number[runs], src[runs], dst[runs], klass[runs]
-        start, size, packets = start[runs], size[runs], packets[runs]
         packets = np.minimum(packets, (until_ps - start) // _full_ps(frames, rate[src]) + 1)
     ideal = paths.ideal_fct_ps(src, dst, size)
     overhead = int(frames.data_slot_bytes(frames.mtu_bytes)) - frames.mtu_bytes
@@ -200,24 +196,36 @@ def _load(compiled: Compiled, stream: Any) -> _Load:
     window = np.minimum(packets, paths.base_rtt_ps(src, dst) // _full_ps(frames, rate[src]) + 1)
     hops = paths.hops(src, dst)
     most = int(window.max(initial=0))
-    cut = until_ps is not None and bool((len(number) and end.max() > until_ps) or not runs.all())
+    cut |= until_ps is not None and int(end.max(initial=0)) > until_ps
     return _Load(
         number, src, dst, klass, start, packets, hops, wire_ps, ideal, end, most, scale, cut
     )
 
 
-def _columns(stream: Iterable[Any]) -> tuple[list[np.ndarray], float]:
-    """Columns of the first messages; 1.0, or 2.0 if there are more."""
+def _columns(
+    stream: Iterable[Any], until_ps: int | None
+) -> tuple[list[np.ndarray], float, bool]:
+    """Columns of the first messages that start before the end; 1.0, or 2.0 if there are more of
+    them; whether others start later.
+    """
     names = ("src", "dst", "start_ps", "size_bytes", "klass")
     parts: list[list[np.ndarray]] = [[np.zeros(0, np.int64) for _ in names]]
-    seen, scale = 0, 1.0
+    seen = 0
     for chunk in stream:
-        if seen >= MOST_MESSAGES:
-            scale = 2.0
-            break
-        parts.append([np.asarray(getattr(chunk, name), np.int64) for name in names])
-        seen += len(chunk.src)
-    return [np.concatenate(column) for column in zip(*parts, strict=True)], scale
+        n = len(chunk.src)
+        if until_ps is not None:
+            n = int(np.searchsorted(chunk.start_ps, until_ps))
+        if n and seen >= MOST_MESSAGES:
+            return _joined(parts), 2.0, False
+        parts.append([np.asarray(getattr(chunk, name)[:n], np.int64) for name in names])
+        seen += n
+        if n < len(chunk.src):
+            return _joined(parts), 1.0, True
+    return _joined(parts), 1.0, False
+
+
+def _joined(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
 def _served(host: np.ndarray, start_ps: np.ndarray, wire_ps: np.ndarray) -> np.ndarray:

@@ -52,6 +52,8 @@ def element(options: Any, context: Context) -> Element:
         expected_packets=float(packets.sum(dtype=np.float64)),
         expected_slot_bytes=float(slot.sum(dtype=np.float64)),
         span_ps=span_ps,
+        start_ps=int(start_ps[0]),
+        starts_ps=start_ps,
         tags=[context.tag, *(f"{context.tag}/{tag}" for tag in table.tags)],
         largest_bytes={int(c): int(table.size_bytes[klass == c].max()) for c in np.unique(klass)},
         facts=_facts(

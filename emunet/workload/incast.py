@@ -102,6 +102,7 @@ def element(options: Any, context: Context) -> Element:
         expected_bytes=n * incast.size_bytes,
         expected_slot_bytes=n * slot,
         span_ps=events.span_ps,
+        start_ps=int(options.start),
         expected_packets=n * int(wire.packets(sizes, context.mtu_bytes)[0]),
         largest_bytes={context.klass: incast.size_bytes},
         facts={"pattern": pattern, "when": events.when},

@@ -116,6 +116,10 @@ class Element:
         without ACKs.
     span_ps : int
         From the first possible start to the last.
+    start_ps : int
+        The first possible start.
+    starts_ps : int64[total], optional
+        Every start in order, where they are known; otherwise they are spread evenly.
     tags : list of str
         Names that its messages' `tag` counts; the first is the element's own.
     largest_bytes : dict of int to int
@@ -135,6 +139,8 @@ class Element:
     expected_packets: float
     expected_slot_bytes: float
     span_ps: int
+    start_ps: int = 0
+    starts_ps: np.ndarray | None = None
     tags: list[str] = field(default_factory=list)
     largest_bytes: dict[int, int] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
@@ -146,6 +152,16 @@ class Element:
         said = "; ".join(f"{name} {text}" for name, text in self.facts.items())
         name = "" if self.tag == self.kind else f" ({self.tag})"
         return f"{self.kind}{name}: {said}"
+
+    def part_before(self, end_ps: int | None) -> float:
+        """Part of its messages that start before a time; None: the end of time."""
+        if end_ps is None:
+            return 1.0
+        if self.starts_ps is not None:
+            return int(np.searchsorted(self.starts_ps, end_ps)) / max(1, len(self.starts_ps))
+        if not self.span_ps:
+            return float(self.start_ps < end_ps)
+        return min(1.0, max(0.0, (end_ps - self.start_ps) / self.span_ps))
 
 
 @dataclass(frozen=True)

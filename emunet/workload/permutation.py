@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,14 +18,23 @@ def derangement(n: int, seed: int, element: int = 0, round_number: int = 0) -> n
 
     Shuffles (by sorting 64-bit draws) are repeated until one has no fixed point: about e tries.
     """
+    return derangements(n, seed, element, np.array([round_number]))[0]
+
+
+def derangements(n: int, seed: int, element: int, rounds: np.ndarray) -> np.ndarray:
+    """int64[n_round, n]: the derangement of each round."""
     key = draws.element_key(seed, element, draws.SHUFFLE)
-    hosts, entity = np.arange(n, dtype=np.uint64), np.array([round_number], dtype=np.uint64)
-    for attempt in itertools.count():
-        attempt_key = draws.draw(key, entity, np.array([attempt]))
-        shuffled = np.argsort(draws.draw(attempt_key, hosts, np.zeros(1)), kind="stable")
-        if not (shuffled == np.arange(n)).any():
-            return shuffled
-    raise AssertionError("unreachable")
+    hosts = np.arange(n, dtype=np.uint64)
+    found = np.empty((len(rounds), n), dtype=np.int64)
+    left = np.arange(len(rounds))
+    attempt = 0
+    while len(left):
+        attempt_key = draws.draw(key, rounds[left], np.array([attempt]))
+        order = draws.draw(attempt_key[:, None], hosts, np.zeros(1))
+        found[left] = np.argsort(order, axis=1, kind="stable")
+        left = left[(found[left] == np.arange(n)).any(axis=1)]
+        attempt += 1
+    return found
 
 
 def element(options: Any, context: Context) -> Element:
@@ -42,14 +50,14 @@ def element(options: Any, context: Context) -> Element:
     rounds = 1 if options.until is None else -(-(options.until - start_ps) // period_ps)
 
     def blocks(rows: int) -> Iterator[Messages]:
-        hosts = np.arange(n)
-        for number in range(rounds):
-            dst = derangement(n, context.seed, context.index, number)
+        together = max(1, rows // n)
+        for first in range(0, rounds, together):
+            number = np.arange(first, min(first + together, rounds))
             yield make_messages(
-                src=hosts,
-                dst=dst,
+                src=np.tile(np.arange(n), len(number)),
+                dst=derangements(n, context.seed, context.index, number).ravel(),
                 size_bytes=size,
-                start_ps=start_ps + number * period_ps,
+                start_ps=np.repeat(start_ps + number * period_ps, n),
                 klass=context.klass,
                 background=context.background,
                 tag=0,
@@ -67,6 +75,7 @@ def element(options: Any, context: Context) -> Element:
         expected_packets=total * int(wire.packets(sizes, context.mtu_bytes)[0]),
         expected_slot_bytes=total * slot,
         span_ps=(rounds - 1) * period_ps,
+        start_ps=start_ps,
         largest_bytes={context.klass: size},
         facts={"pattern": f"{n} hosts, one message of {format_size(size)} each{again}"},
     )

@@ -57,10 +57,9 @@ class Arrivals:
         sums of them do not depend on where blocks end.
         """
         n = len(self.entity)
-        span_ps = self.end_ps - self.start_ps
         window_ps = max(1, int(rows / np.sum(1.0 / self.mean_gap_ps)))
         depth = int(1.3 * window_ps / np.min(self.mean_gap_ps)) + 4
-        depth = max(1, min(depth, 4 * rows // n + 1, 2**62 // (span_ps + 1)))
+        depth = max(1, min(depth, 4 * rows // n + 1))
         latest = np.full(n, self.start_ps, dtype=np.int64)
         number = np.zeros(n, dtype=np.int64)
         horizon = self.start_ps
@@ -93,6 +92,8 @@ class Arrivals:
             np.int64
         )
         times = latest[which][:, None] + np.cumsum(whole, axis=1)
+        # Long after the end sums leave int64; before it, doubles tell them apart by far.
+        times[np.cumsum(whole, axis=1, dtype=np.float64) > 1.5 * longest] = self.end_ps
         return times, (times < horizon).sum(axis=1)
 
 
@@ -139,6 +140,7 @@ def element(options: Any, context: Context) -> Element:
         expected_packets=n * cdf.expect(partial(wire.sum_packets, mtu_bytes=context.mtu_bytes)),
         expected_slot_bytes=n * of_wire,
         span_ps=end_ps - start_ps,
+        start_ps=start_ps,
         largest_bytes={context.klass: cdf.max_bytes},
         facts=facts,
     )

@@ -32,6 +32,8 @@ class WorkloadStream:
         Messages in a chunk; the last may be shorter.
     warnings : sequence of str
         What was odd in the elements together; it follows what was odd in each.
+    until_ps : int, optional
+        End of the run: a chunk ends early rather than wait for messages from there on.
 
     Attributes
     ----------
@@ -41,15 +43,19 @@ class WorkloadStream:
     total : int or None
         Messages, if that is certain before generating.
     expected_messages, expected_bytes, expected_packets, expected_slot_bytes : float
-        Means, exact where `total` is known.
+        Means, exact where `total` is known, of the whole workload, also after the end of the run.
     warnings : list of str
         What was odd in the input.
     """
 
     def __init__(
-        self, elements: list[Element], chunk: int = 65536, warnings: Sequence[str] = ()
+        self,
+        elements: list[Element],
+        chunk: int = 65536,
+        warnings: Sequence[str] = (),
+        until_ps: int | None = None,
     ) -> None:
-        self.elements, self.chunk = elements, max(1, chunk)
+        self.elements, self.chunk, self.until_ps = elements, max(1, chunk), until_ps
         self.tags: list[str] = []
         known: dict[str, int] = {}
         self._tag_of: list[np.ndarray] = []
@@ -70,6 +76,15 @@ class WorkloadStream:
             *warnings,
         ]
 
+    def expected_before_end(self) -> tuple[float, float]:
+        """Messages and data packets that start before the end of the run, on average."""
+        parts = [element.part_before(self.until_ps) for element in self.elements]
+        both = list(zip(parts, self.elements, strict=True))
+        return (
+            sum(part * element.expected_messages for part, element in both),
+            sum(part * element.expected_packets for part, element in both),
+        )
+
     def __iter__(self) -> Iterator[Messages]:
         return self.chunks()
 
@@ -85,12 +100,14 @@ class WorkloadStream:
             number += skip
             waiting.append(piece.take(slice(skip, None)) if skip else piece)
             n_waiting += len(piece) - skip
-            if n_waiting < self.chunk:
+            over = self.until_ps is not None and int(piece.start_ps[-1]) >= self.until_ps
+            if n_waiting < self.chunk and not over:
                 continue
             whole = concatenate(waiting)
-            whole_chunks = n_waiting // self.chunk * self.chunk
+            whole_chunks = n_waiting if over else n_waiting // self.chunk * self.chunk
             for at in range(0, whole_chunks, self.chunk):
-                yield whole.take(slice(at, at + self.chunk), first_id=number + at)
+                last = min(at + self.chunk, whole_chunks)
+                yield whole.take(slice(at, last), first_id=number + at)
             number += whole_chunks
             n_waiting -= whole_chunks
             waiting = [whole.take(slice(whole_chunks, None))]
@@ -202,7 +219,7 @@ def stream(
             error.named_at = context.path
             raise
     problems.check()
-    return WorkloadStream(elements, chunk, _late_repairs(scenario, elements))
+    return WorkloadStream(elements, chunk, _late_repairs(scenario, elements), scenario.until)
 
 
 def _late_repairs(scenario: Any, elements: list[Element]) -> list[str]:

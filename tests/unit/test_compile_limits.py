@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -185,3 +186,39 @@ def test_nothing_to_do_takes_nothing() -> None:
     assert (empty.packet_hops, empty.messages, empty.active_flows, empty.span_ps) == (0, 0, 0, 0)
     assert empty.lookahead_ps == compiled.plan.scalars["lookahead_ps"]
     assert np.isfinite(empty.memory_bytes)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "permutation: {size: 1B, until: 1s}",
+        "incast: {fan_in: 3, size: 1B, every: 1ns, count: 1000000000}",
+        "poisson: {sizes: 64B, load: 0.5, until: 1000h}",
+    ],
+)
+def test_only_what_starts_before_the_end_counts(
+    work: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claim: an estimate is of the run, not of a workload that reaches far beyond `until`, and does
+    not generate it. Authority: the same workload, ended by itself; in longer ones, which are
+    looked at in part, the number of messages that a rate makes in the time of the run.
+    """
+    work = work.replace("1000h", "3600000s")
+    star = "{kind: star, hosts: 4}"
+    found = estimated(star, work, "until: 20us\n")
+    compiled, stream = made(star, work, "until: 20us\n")
+    starts = np.concatenate([c.start_ps for c in zip_first(stream, 3)])
+    n = int(np.searchsorted(starts, 20 * US))
+    assert (found.messages, found.whole) == (n, True)
+    assert found.packet_hops == 2 * 2 * n
+    monkeypatch.setattr(limits, "MOST_MESSAGES", n // 4)
+    stream.chunk = max(1, n // 8)
+    guess = estimate(compiled, stream)
+    assert not guess.whole
+    sigma = n**0.5 if "poisson" in work else 4
+    assert abs(guess.messages - n) <= 4 * sigma
+
+
+def zip_first(stream: workload.WorkloadStream, n: int) -> list[workload.Messages]:
+    """The first chunks."""
+    return list(itertools.islice(stream, n))

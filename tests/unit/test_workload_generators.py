@@ -16,6 +16,7 @@ from emunet.topology import build
 from emunet.workload import Messages, WorkloadStream, stream, wire
 from emunet.workload.messages import concatenate
 from emunet.workload.permutation import derangement
+from emunet.workload.poisson import Arrivals
 
 US, MS = 10**6, 10**9
 RATE_BPS = 400 * 10**9
@@ -103,6 +104,29 @@ def test_a_permutation_starts_once_or_in_rounds_at_line_rate() -> None:
     rounds = made.dst.reshape(-1, 16)
     assert (np.sort(rounds, axis=1) == np.arange(16)).all()
     assert not np.array_equal(rounds[0], rounds[1])
+
+
+def test_arrivals_do_not_depend_on_their_end() -> None:
+    """Claim: an end that is 53 days away changes no arrival before it, seen in blocks of any size.
+
+    Sums of gaps cut to such a span would leave 64 bits.
+    """
+    rates = np.array([2.0, 1.0, 1e-9, 1e-16])
+
+    def first(end_ps: int, rows: int) -> list[tuple[int, int, int]]:
+        made = Arrivals(draws.element_key(7, 0, draws.GAP), np.arange(4, dtype=np.uint64),
+                        1e6 / rates, 5, end_ps)  # fmt: skip
+        found: list[tuple[int, int, int]] = []
+        for block in made.blocks(rows):
+            found += zip(*(column.tolist() for column in block), strict=True)
+            if found[-1][0] > 400 * US:
+                break
+        return [row for row in found if row[0] < 400 * US]
+
+    expected = first(400 * US, 100)
+    assert 1000 < len(expected) < 1400
+    for rows in (1, 100, 65536):
+        assert first((1 << 62) - 1, rows) == expected
 
 
 @pytest.mark.parametrize("of", ["wire", "payload"])
