@@ -153,7 +153,7 @@ def run(
     progress : Progress, optional
         Told a few times a second where the run stands.
     force : bool
-        Replace `out` if it exists.
+        Replace `out` if it exists, unless it is a device or a file that the run reads.
     compression : {"portable", "fast"}
         Of the trace file.
 
@@ -199,7 +199,10 @@ def execute(
     from emunet.trace.writer import TraceWriter
 
     memory = MemoryTrace()
-    writer = None if out is None else TraceWriter(out, compression=compression, force=force)
+    writer = None
+    if out is not None:
+        keep = _files_read(prepared)
+        writer = TraceWriter(out, compression=compression, force=force, keep=keep)
     recorder = writer or memory
     with recorder:
         loop = _Loop(prepared, recorder, threads=threads, twin=twin, progress=progress or Silent())
@@ -235,6 +238,22 @@ def _overrides(
 def _seen_from(folder: Path, path: Path | str) -> str:
     """A path as seen from a folder; it names the same, however both are reached."""
     return os.path.relpath(Path(path).resolve(), folder.resolve())
+
+
+def _files_read(prepared: Prepared) -> list[Path]:
+    """The scenario's file, and whatever a text in it may be the path of."""
+    scenario, policy = prepared.scenario, prepared.compiled.plan.congestion
+    found = {Path(scenario.file), Path(getattr(policy, "path", ""))}
+    waiting: list[Any] = [scenario.to_dict()]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [item for key, item in value.items() if key not in ("name", "tag")]
+        elif isinstance(value, (list, tuple)):
+            waiting += value
+        elif isinstance(value, str):
+            found.add(scenario.base_dir / value)
+    return sorted(found)
 
 
 def _base_dir(scenario: ScenarioLike) -> Path:

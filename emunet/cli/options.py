@@ -69,7 +69,11 @@ def run_options(command: Command) -> Command:
                 type=click.Path(dir_okay=False),
                 help="Write the trace here.",
             ),
-            click.option("--force", is_flag=True, help="Replace OUT.h5 if it exists."),
+            click.option(
+                "--force",
+                is_flag=True,
+                help="Replace OUT.h5 if it exists; never what the run reads.",
+            ),
             set_option,
             click.option(
                 "--cc",

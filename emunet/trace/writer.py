@@ -136,6 +136,8 @@ class TraceWriter(Recorder):
         which needs ``hdf5plugin`` to write and to read.
     force : bool
         Replace an existing file.
+    keep : sequence of path
+        Files that are never replaced: what the run reads.
     checkpoint_s : float
         Least wall time between checkpoints.
     """
@@ -146,6 +148,7 @@ class TraceWriter(Recorder):
         *,
         compression: str = "portable",
         force: bool = False,
+        keep: Sequence[Path] = (),
         checkpoint_s: float = 5.0,
     ) -> None:
         super().__init__()
@@ -153,7 +156,7 @@ class TraceWriter(Recorder):
         self.folder = self.path.parent
         self.part_path = self.path.with_name(self.path.name + ".part")
         self._filters = _filters(compression)
-        self._force = force
+        self._force, self._keep = force, keep
         self._checkpoint_s = checkpoint_s
         self._next_checkpoint = time.monotonic() + checkpoint_s
         self._file: h5py.File | None = None
@@ -303,6 +306,8 @@ class TraceWriter(Recorder):
         if not directory.is_dir():
             problem = "is not a directory" if directory.exists() else "does not exist"
             raise OutputError(f"{self.path}: cannot create the trace: {directory} {problem}")
+        for path in (self.path, self.part_path):
+            self._check_replaceable(path)
         if self._force:
             return
         if self.path.exists():
@@ -312,6 +317,17 @@ class TraceWriter(Recorder):
                 f"{self.part_path}: another run is writing it, or was killed; "
                 "move it away or give --force"
             )
+
+    def _check_replaceable(self, path: Path) -> None:
+        """Refuse to make anything in the place of what ``force`` must not replace either."""
+        if not path.exists():
+            return
+        if not path.is_file():
+            raise OutputError(f"{path}: is not an ordinary file; name another for the trace")
+        for read in self._keep:
+            with suppress(OSError, ValueError):
+                if path.samefile(read):
+                    raise OutputError(f"{path}: this run reads it; name another for the trace")
 
     def _rename(self) -> None:
         if not self._force and self.path.exists():

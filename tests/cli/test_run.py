@@ -9,6 +9,8 @@ import pytest
 
 import emunet as api
 
+POLICY = '"""Nothing."""\nimport numpy as np\n\nPARAMS = ()\nSTATE = np.dtype([])'
+
 REQUIRED = [
     "flows.total",
     "flows.finished",
@@ -80,6 +82,38 @@ def test_an_existing_trace_is_kept(emunet: Callable, permutation: Path, tmp_path
     assert "--force" in refused.err
     assert out.read_bytes() == before
     assert emunet("run", permutation, "-o", out, "-q", "--force").code == 0
+
+
+INPUTS = """
+topology: {kind: file, path: fabric.txt}
+transport: {cc: ./mine.py}
+workload:
+  - flows: list.csv
+  - poisson: {sizes: sizes.txt, load: 0.1, until: 10us}
+"""
+
+
+@pytest.mark.parametrize("name", ["all.yaml", "fabric.txt", "mine.py", "list.csv", "sizes.txt"])
+def test_force_never_replaces_what_the_run_reads(
+    emunet: Callable, write: Callable[[str, str], Path], name: str
+) -> None:
+    """Claim of the help: ``--force`` leaves the scenario and the files that it names alone, and
+    says so before anything runs."""
+    write("fabric.txt", "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n")
+    write("mine.py", f"{POLICY}\n")
+    write("list.csv", "src,dst,size_bytes,start_ns\n0,1,1000,0\n")
+    write("sizes.txt", "1000 0\n2000 100\n")
+    scenario = write("all.yaml", INPUTS)
+    out = scenario.with_name(name)
+    assert emunet("run", scenario, "-q").code == 0
+    before = out.read_bytes()
+    refused = emunet("run", scenario, "-o", out, "--force", "-q")
+    assert (refused.code, refused.err) == (
+        2,
+        f"{out}: this run reads it; name another for the trace\n",
+    )
+    assert out.read_bytes() == before
+    assert not out.with_name(f"{name}.part").exists()
 
 
 def test_twin_gives_the_same_digest(emunet: Callable, permutation: Path) -> None:

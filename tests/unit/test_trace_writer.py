@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -206,6 +207,35 @@ def test_an_existing_file_is_kept_without_force(path: Path) -> None:
     assert os.listdir(path.parent) == ["run.h5"]
     record(TraceWriter(path, force=True), make_world(5))
     assert h5py.is_hdf5(path) and os.listdir(path.parent) == ["run.h5"]
+
+
+@pytest.mark.parametrize("name", ["run.h5", "run.h5.part", "link"])
+@pytest.mark.parametrize("kind", ["fifo", "folder", "socket", "input"])
+def test_force_does_not_replace_what_is_no_trace(tmp_path: Path, kind: str, name: str) -> None:
+    """Claim: `--force` replaces ordinary files, but not those that the run reads; nothing else."""
+    path, there = tmp_path / "run.h5", tmp_path / ("real" if name == "link" else name)
+    with socket.socket(socket.AF_UNIX) as bound:
+        if kind == "fifo":
+            os.mkfifo(there)
+        elif kind == "folder":
+            there.mkdir()
+        elif kind == "socket":
+            bound.bind(str(there))
+        else:
+            there.write_text("mine")
+        if name == "link":
+            path.symlink_to(there)
+        before = there.lstat()
+        keep = [tmp_path / "missing", there] if kind == "input" else []
+        said = r"is not an ordinary file|is a directory|this run reads it"
+        for force in (False, True):
+            with (
+                pytest.raises(OutputError, match=said),
+                TraceWriter(path, force=force, keep=keep),
+            ):
+                pytest.fail("it was opened")
+        assert os.path.samestat(before, there.lstat())
+        assert len(list(tmp_path.iterdir())) == 1 + (name == "link")
 
 
 def test_the_remains_of_a_killed_run_are_kept_without_force(path: Path) -> None:
