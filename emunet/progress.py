@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO
 
@@ -106,7 +107,9 @@ class Lines:
     def update(self, status: Status) -> None:
         """Print the line if it is due."""
         if time.monotonic() >= self._next_s:
-            print(status.words(), file=self._stream, flush=True)
+            # a log on a full disk is no reason to end a run
+            with suppress(OSError):
+                print(status.words(), file=self._stream, flush=True)
             self._next_s = time.monotonic() + self._every_s
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from emunet.cli.failures import INTERRUPTED, OK
@@ -57,5 +58,6 @@ def _exit_code(result: FinishedRun) -> int:
         return OK
     words = f"{flows['unfinished']} of {flows['total']} flows unfinished"
     failure = RunIncomplete(words, unfinished_reasons(result))
-    print(failure, file=sys.stderr)
+    with suppress(OSError):
+        print(failure, file=sys.stderr)
     return failure.exit_code

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import click
 
+from emunet.cli import streams
 from emunet.errors import EmunetError
 from emunet.interrupt import AT_ONCE, EXIT_CODE
 
@@ -32,25 +35,28 @@ def call(command: click.Command, args: Sequence[str] | None) -> int:
     What goes wrong is printed: on stderr, and with ``--json`` as one object on stdout, too. With
     ``EMUNET_DEBUG=1`` exceptions pass through, so that their traceback is seen.
     """
+    streams.occupy()
     session = Session()
     AT_ONCE.answer = lambda said: _answer(INTERRUPTED, said) if session.json else ""
     try:
         status = command.main(args, prog_name="emunet", standalone_mode=False, obj=session)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return _failed(session, error.exit_code, error.format_message())
     except (click.Abort, KeyboardInterrupt):
         return _failed(session, INTERRUPTED, "interrupted", say=True)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`); stdout cannot be flushed at exit any more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+    except SystemExit:
+        # Libraries leave like this when the reader of our output has gone (`| head`).
+        return streams.settle(INTERNAL)
     except Exception as error:
+        if isinstance(error, OSError) and streams.refused(error):
+            return _unwritable(error)
         if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
             raise
         return _failed(session, *describe(error), say=True)
-    return status if isinstance(status, int) else OK
+    return streams.settle(status if isinstance(status, int) else OK)
 
 
 def describe(error: Exception) -> tuple[int, str]:
@@ -68,11 +74,21 @@ def describe(error: Exception) -> tuple[int, str]:
 
 
 def _failed(session: Session, code: int, message: str, say: bool = False) -> int:
-    if say:
-        print(message, file=sys.stderr)
-    if session.json:
-        print(_answer(code, message), end="")
-    return code
+    with suppress(OSError):
+        if say:
+            print(message, file=sys.stderr)
+    with suppress(OSError):
+        if session.json:
+            print(_answer(code, message), end="")
+    return streams.settle(code)
+
+
+def _unwritable(error: OSError) -> int:
+    """The output cannot be written: quietly, if its reader has gone."""
+    if error.errno != errno.EPIPE:
+        with suppress(OSError):
+            print(f"standard output: {error.strerror}", file=sys.stderr)
+    return streams.settle(INTERNAL)
 
 
 def _answer(code: int, message: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 
@@ -29,9 +30,10 @@ def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
 
 
 def warn(text: str) -> None:
-    """A line on stderr, after what stdout has so far."""
+    """A line on stderr, after what stdout has so far; lost if stderr cannot be written."""
     sys.stdout.flush()
-    print(f"warning: {text}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"warning: {text}", file=sys.stderr)
 
 
 UNITS = ("_bps", "_bytes", "_ps")
