@@ -249,7 +249,7 @@ def show(value: object, limit: int = 60) -> str:
         text = json.dumps(value, ensure_ascii=False, default=str)
     else:
         text = str(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return text if len(text) <= limit else text[: limit - 1] + "\u2026"
 
 
 def nearest(name: object, choices: Iterable[object]) -> str | None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emunet import __version__
-from emunet._core import is_checked, load_engine, rows
+from emunet._core import MOST_THREADS, is_checked, load_engine, rows
 from emunet.analysis import Run
-from emunet.errors import EngineError
+from emunet.errors import EngineError, UsageError
 from emunet.info import build_facts, machine_facts, peak_rss_bytes
 from emunet.interrupt import Interrupts
 from emunet.progress import Progress, Silent, Status
@@ -198,6 +198,7 @@ def execute(
     from emunet.trace.reader import FileSource
     from emunet.trace.writer import TraceWriter
 
+    check_threads(threads)
     memory = MemoryTrace()
     writer = None
     if out is not None:
@@ -209,6 +210,12 @@ def execute(
         loop.run()
     source: Source = memory if out is None else FileSource(out)
     return FinishedRun(source, [*prepared.warnings, *loop.notes()])
+
+
+def check_threads(threads: int) -> None:
+    """Raise `UsageError` for a number of threads that the engine does not take."""
+    if not 1 <= threads <= MOST_THREADS:
+        raise UsageError(f"threads: {threads} is not possible; 1 to {MOST_THREADS} are")
 
 
 def _overrides(

@@ -17,6 +17,13 @@ from fractions import Fraction
 
 INT64_MAX = 2**63 - 1
 
+LEAST_RATE_BPS, MOST_RATE_BPS = 10**6, 10**15
+"""Rates that a link can have."""
+
+MOST_DELAY_PS = 10**15
+"""Longest delay or latency, 1000 s: there and back over 1,000 links, each with a delay and a
+latency, are 4 * 10^18 ps, still before the end of time at 2^62 ps."""
+
 _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<unit>.*)",
     re.S,

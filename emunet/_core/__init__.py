@@ -11,6 +11,9 @@ from emunet.errors import EngineError
 CHECKED_VARIABLE = "EMUNET_CHECKED"
 WAIT_VARIABLE = "OMP_WAIT_POLICY"
 
+MOST_THREADS = 256
+"""Threads that an engine takes."""
+
 
 def is_checked() -> bool:
     """Whether the environment asks for the checked build (``EMUNET_CHECKED=1``)."""

@@ -7,6 +7,8 @@ from math import gcd, log1p
 
 import numpy as np
 
+from emunet._core import MOST_THREADS
+
 from emunet._core.faults cimport change_arm
 from emunet._core.rng cimport draw, purpose_key
 from emunet._core.sim cimport node_due, sim_close, thread_close, thread_init
@@ -37,8 +39,8 @@ cdef class Fabric:
         clear_persistent_ps=()
     ):
         cdef int t
-        if threads < 1 or threads > 256:
-            raise ValueError(f"threads: {threads}; allowed are 1 to 256")
+        if threads < 1 or threads > MOST_THREADS:
+            raise ValueError(f"threads: {threads}; allowed are 1 to {MOST_THREADS}")
         if window_ps < 0 or window_ps > plan.lookahead_ps:
             raise ValueError(f"window_ps: {window_ps}; "
                              f"allowed are 0 to the lookahead of {plan.lookahead_ps}")

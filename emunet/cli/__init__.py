@@ -49,7 +49,7 @@ class Commands(click.Group):
 def emunet() -> None:
     """Packet-level emulation of RDMA data-centre fabrics.
 
-    Exit codes: 0 done; 1 internal error or unwritable output; 2 usage, scenario or text of a policy; 3 input file, or a
-    policy that failed while running; 4 flows left unfinished; 5 comparison failed; 130 interrupted
-    (Ctrl-C or SIGTERM), partial results kept.
+    Exit codes: 0 done; 1 internal error or unwritable output; 2 usage, scenario or text of a
+    policy; 3 input file, or a policy that failed while running; 4 flows left unfinished; 5
+    comparison failed; 130 interrupted (Ctrl-C or SIGTERM), partial results kept.
     """

@@ -9,6 +9,9 @@ import click
 
 from emunet.cli.failures import Session
 
+MOST_THREADS = 256
+"""Threads that the engine takes; a test compares. Its own number comes with heavy imports."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -83,7 +86,7 @@ def run_options(command: Command) -> Command:
             click.option("--seed", type=click.IntRange(min=0), help="Seed of every random draw."),
             click.option(
                 "--threads",
-                type=click.IntRange(min=1),
+                type=click.IntRange(1, MOST_THREADS),
                 default=1,
                 show_default=True,
                 help="Threads of the engine; results do not depend on it.",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from emunet.cli.failures import DIFFERENT, INTERRUPTED, OK
-from emunet.cli.options import json_option, quiet_option
+from emunet.cli.options import MOST_THREADS, json_option, quiet_option
 
 
 @click.command(name="verify")
 @click.argument("trace", type=click.Path())
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_THREADS),
     default=1,
     show_default=True,
     help="Threads of the engine.",

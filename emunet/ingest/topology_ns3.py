@@ -18,10 +18,10 @@ from typing import NoReturn
 
 import numpy as np
 
-from emunet.errors import NO_VALUE, ScenarioError, did_you_mean, one_of
+from emunet.errors import NO_VALUE, ScenarioError, did_you_mean, one_of, show
 from emunet.ingest.flows_text import NumberProblem, Token, parse_decimal
 from emunet.ingest.topology_table import LocatedSource, TopologyTable
-from emunet.units import INT64_MAX
+from emunet.units import LEAST_RATE_BPS, MOST_DELAY_PS, MOST_RATE_BPS, format_rate, format_time
 
 DIALECTS = {
     "hpcc": "node_num switch_num link_num",
@@ -294,7 +294,7 @@ def _quantity(source: LocatedSource, line: int, token: Token, what: str) -> int:
             line,
             column,
             text,
-            f'has the unit "{unit}", which is not one of a {what}',
+            f"has the unit {show(unit, 40)}, which is not one of a {what}",
             near or f"a {what} is {examples}",
         )
     try:
@@ -311,8 +311,12 @@ def _quantity(source: LocatedSource, line: int, token: Token, what: str) -> int:
         )
     if what == "rate" and value == 0:
         source.refuse(line, column, text, "is no rate for a link", f"a rate is {examples}")
-    if value > INT64_MAX:
-        source.refuse(line, column, text, f"is too large for a {what}", f"a {what} is {examples}")
+    low, high = (LEAST_RATE_BPS, MOST_RATE_BPS) if what == "rate" else (0, MOST_DELAY_PS)
+    if not low <= value <= high:
+        size = "large" if value > high else "small"
+        ends = (format_rate(v) if what == "rate" else format_time(v) for v in (low, high))
+        fix = f"{' to '.join(ends)} are possible"
+        source.refuse(line, column, text, f"is too {size} for a {what}", fix)
     return int(value)
 
 

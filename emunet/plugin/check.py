@@ -35,6 +35,9 @@ _REFUSED: dict[type[ast.AST], str] = {
 }
 """Constructs that cannot be part of a hook or of a function that it calls."""
 
+_ENDS = ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException", "exit", "quit")
+"""Names by which plain Python would leave the program, not the hook."""
+
 
 @dataclass
 class SourceFile:
@@ -168,8 +171,9 @@ def check_functions(
     ------
     PolicyFileError
         An unknown field, an assignment to a field of `ctx` or `params`, an undefined name, a
-        construct that cannot be compiled.
+        construct that cannot be compiled, recursion.
     """
+    _check_recursion(source, hooks)
     for name in _reachable(source, hooks):
         node = source.functions[name]
         if node.decorator_list:
@@ -191,10 +195,27 @@ def _reachable(source: SourceFile, hooks: list[str]) -> Iterator[str]:
     while queue:
         name = queue.pop(0)
         yield name
-        for node in ast.walk(source.functions[name]):
-            if isinstance(node, ast.Name) and node.id in source.functions and node.id not in seen:
+        for node in _mentions(source, name):
+            if node.id not in seen:
                 seen[node.id] = None
                 queue.append(node.id)
+
+
+def _mentions(source: SourceFile, name: str) -> Iterator[ast.Name]:
+    """Where a function of the file names others, or itself."""
+    for node in ast.walk(source.functions[name]):
+        if isinstance(node, ast.Name) and node.id in source.functions:
+            yield node
+
+
+def _check_recursion(source: SourceFile, hooks: list[str]) -> None:
+    """Refuse functions that lead back to themselves: native code would overflow its stack."""
+    for name in _reachable(source, hooks):
+        for node in _mentions(source, name):
+            if name in _reachable(source, [node.id]):
+                raise source.error(
+                    f"{name} leads back to itself; write the recursion as a loop", node.lineno
+                )
 
 
 def _check_constructs(source: SourceFile, function: ast.FunctionDef) -> None:
@@ -221,6 +242,12 @@ def _check_names(source: SourceFile, function: ast.FunctionDef, known: Container
     }
     body = [node for statement in function.body for node in ast.walk(statement)]
     for node in body:
+        if isinstance(node, ast.Name) and node.id in _ENDS and node.id not in local:
+            raise source.error(
+                f"{function.name}: {node.id} would end the program; raise ValueError to end the "
+                "run with an error",
+                node.lineno,
+            )
         if (
             isinstance(node, ast.Name)
             and node.id not in local

@@ -225,10 +225,9 @@ def run_module(source: check.SourceFile, name: str) -> ModuleType:
     sys.modules[name] = module
     try:
         exec(compile(source.text, source.file, "exec", dont_inherit=True), module.__dict__)
-    except Exception as error:
-        raise source.error(
-            f"{type(error).__name__}: {error}", line_in(error, source.file)
-        ) from error
+    except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        said = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise source.error(said, line_in(error, source.file)) from error
     return module
 
 

@@ -8,6 +8,7 @@ not crashes.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -214,7 +215,9 @@ def resolve(text: str) -> Any:
         return int(text)
     if _BASED.fullmatch(text):
         return int(text, 0)
-    return float(text) if _FLOAT.fullmatch(text) and len(text) < 40 else text
+    if _FLOAT.fullmatch(text) and len(text) < 40 and math.isfinite(float(text)):
+        return float(text)
+    return text
 
 
 def read_file(path: Path | str) -> Node:

@@ -11,11 +11,11 @@ from emunet.scenario.base import Model
 from emunet.scenario.fields import (
     CLASSES,
     Bytes,
+    Delay,
     Finding,
     Maybe,
     Parameters,
     Text,
-    Time,
     Whole,
     Word,
     about,
@@ -34,10 +34,10 @@ class Nic(Model):
     noun: ClassVar[str] = "nic"
 
     latency: Annotated[
-        int, Time(), about("from the last bit of a packet to its handling by the transport")
+        int, Delay(), about("from the last bit of a packet to its handling by the transport")
     ] = 300_000
     pfc_response: Annotated[
-        int, Time(), about("from the last bit of a pause frame to its effect at a NIC")
+        int, Delay(), about("from the last bit of a pause frame to its effect at a NIC")
     ] = 300_000
 
 
@@ -77,7 +77,7 @@ class Transport(Model):
         Whole(1, 4096),
         about("an ACK after this many packets; the last of a message is always acknowledged"),
     ] = 1
-    rto: Annotated[int, Time(1), about("retransmission timeout", f"{_IBTA}: 4.096us * 2^10")] = (
+    rto: Annotated[int, Delay(1), about("retransmission timeout", f"{_IBTA}: 4.096us * 2^10")] = (
         4_194_304_000
     )
     max_retries: Annotated[
@@ -91,7 +91,7 @@ class Transport(Model):
     cnp_class: Annotated[
         int, _CLASS, about("priority class of CNPs", "DSCP 48, the NICs' default")
     ] = 6
-    cnp_interval: Annotated[int, Time(), about("least time between CNPs of one connection")] = (
+    cnp_interval: Annotated[int, Delay(), about("least time between CNPs of one connection")] = (
         4_000_000
     )
     sr_window: Annotated[
@@ -105,7 +105,7 @@ class Transport(Model):
         about("sr: a packet counts as lost when one this much later has been acknowledged"),
     ] = 256
     linger: Annotated[
-        int, Time(), about("life of a receiver's state after its sender is done; L at least")
+        int, Delay(), about("life of a receiver's state after its sender is done; L at least")
     ] = 1_000_000_000
 
     def cross_checks(self) -> Iterable[Finding]:

@@ -167,7 +167,7 @@ class Rate(Quantity):
     """Bits per second."""
 
     name, base, example, bare_zero = "rate", "bit/s", "400Gbps", False
-    least, most = 10**6, 10**15
+    least, most = units.LEAST_RATE_BPS, units.MOST_RATE_BPS
     pattern = _DIGITS + r"(?:[kKMGT]?(?:bps|b/s|bit/s|B/s)|[KMGT]iB/s)\s*$"
 
     def read(self, text: str) -> int:
@@ -201,6 +201,12 @@ class Time(Quantity):
 
     def spell(self, value: int) -> str:
         return units.format_time(value)
+
+
+class Delay(Time):
+    """Picoseconds between two events of the network."""
+
+    most = units.MOST_DELAY_PS
 
 
 class Bytes(Size):

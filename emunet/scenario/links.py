@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo
 from emunet.errors import NO_VALUE
 from emunet.scenario.base import Model
 from emunet.scenario.fields import (
+    Delay,
     Finding,
     Findings,
     Flag,
@@ -47,7 +48,7 @@ class LinkChange(Model):
     ] = False
     rate: Annotated[int | None, Maybe(Rate()), about("null: the topology's")] = None
     delay: Annotated[
-        int | None, Maybe(Time()), about("propagation, always both ways; null: the topology's")
+        int | None, Maybe(Delay()), about("propagation, always both ways; null: the topology's")
     ] = None
     loss: Annotated[
         float, Ratio(0, 1), about("share of all frames that are lost, pause frames among them")

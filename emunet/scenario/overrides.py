@@ -46,7 +46,7 @@ def apply_overrides(root: Node, overrides: Iterable[str]) -> None:
 
 
 def _apply(root: Node, text: str) -> None:
-    where = f"--set {text}"
+    where = f"--set {text}" if len(text) <= 60 else f"--set {text[:59]}\u2026"
     path, equals, value = text.partition("=")
     try:
         if not equals:

@@ -13,6 +13,7 @@ from emunet.scenario.base import Model
 from emunet.scenario.fields import (
     CLASSES,
     CatalogName,
+    Delay,
     Finding,
     Findings,
     Flag,
@@ -23,7 +24,6 @@ from emunet.scenario.fields import (
     Ratio,
     Size,
     Text,
-    Time,
     Whole,
     about,
     refuse,
@@ -200,7 +200,7 @@ class Switch(Model):
     ] = 0.125
     reserved: Annotated[int, Size(), about("bytes set aside for each ingress port and class")] = 0
     latency: Annotated[
-        int, Time(), about("from the last bit of a packet to its place in the egress queue")
+        int, Delay(), about("from the last bit of a packet to its place in the egress queue")
     ] = 500_000
     pfc: Annotated[
         bool,
@@ -216,7 +216,7 @@ class Switch(Model):
         ),
     ] = (3,)
     pfc_response: Annotated[
-        int, Time(), about("from the last bit of a pause frame to its effect at a switch")
+        int, Delay(), about("from the last bit of a pause frame to its effect at a switch")
     ] = 300_000
     headroom: Annotated[
         int | Literal["auto"],

@@ -11,13 +11,13 @@ from emunet.errors import NO_VALUE, did_you_mean, one_of
 from emunet.scenario.base import Model
 from emunet.scenario.fields import (
     CountOrNames,
+    Delay,
     Finding,
     ListOf,
     Maybe,
     Node,
     Rate,
     Text,
-    Time,
     Whole,
     about,
     refuse,
@@ -44,7 +44,7 @@ class Star(TopologyModel):
     kind: Literal["star"] = "star"
     hosts: Annotated[int, Whole(1, MOST_HOSTS), about("number of hosts")]
     rate: Annotated[int, Rate(), _RATE] = RATE_BPS
-    delay: Annotated[int, Time(), _DELAY] = DELAY_PS
+    delay: Annotated[int, Delay(), _DELAY] = DELAY_PS
 
 
 class Dumbbell(TopologyModel):
@@ -59,7 +59,7 @@ class Dumbbell(TopologyModel):
     bottleneck: Annotated[
         int | None, Maybe(Rate()), about("rate of the link between the switches; null: `rate`")
     ] = None
-    delay: Annotated[int, Time(), _DELAY] = DELAY_PS
+    delay: Annotated[int, Delay(), _DELAY] = DELAY_PS
 
 
 class LeafSpine(TopologyModel):
@@ -76,7 +76,7 @@ class LeafSpine(TopologyModel):
         int | None, Maybe(Rate()), about("rate of each link between leaf and spine; null: `rate`")
     ] = None
     parallel: Annotated[int, Whole(1, 1024), about("links between each leaf and each spine")] = 1
-    delay: Annotated[int, Time(), _DELAY] = DELAY_PS
+    delay: Annotated[int, Delay(), _DELAY] = DELAY_PS
 
     def cross_checks(self) -> Iterable[Finding]:
         hosts = self.leaves * self.hosts_per_leaf
@@ -109,7 +109,7 @@ class FatTree(TopologyModel):
         ),
         about("rates of the tiers from the hosts up; null: `rate` everywhere"),
     ] = None
-    delay: Annotated[int, Time(), _DELAY] = DELAY_PS
+    delay: Annotated[int, Delay(), _DELAY] = DELAY_PS
 
 
 class Link(Model):
@@ -123,7 +123,7 @@ class Link(Model):
         int | None, Maybe(Rate()), about("rate from a to b; null: that of the topology")
     ] = None
     delay: Annotated[
-        int | None, Maybe(Time()), about("propagation delay, one way; null: that of the topology")
+        int | None, Maybe(Delay()), about("propagation delay, one way; null: that of the topology")
     ] = None
     rate_back: Annotated[
         int | None, Maybe(Rate()), about("rate from b to a; null: as from a to b")
@@ -157,7 +157,7 @@ class Explicit(TopologyModel):
     ] = 0
     links: Annotated[tuple[Link, ...], BeforeValidator(_links), about("the cables")]
     rate: Annotated[int, Rate(), about("rate of links that give none")] = RATE_BPS
-    delay: Annotated[int, Time(), about("propagation delay of links that give none, one way")] = (
+    delay: Annotated[int, Delay(), about("propagation delay of links that give none, one way")] = (
         DELAY_PS
     )
 

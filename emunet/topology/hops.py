@@ -75,6 +75,7 @@ def _refuse_unconnected(topology: Topology, degree: np.ndarray) -> None:
             NO_VALUE,
             f'host "{topology.names[alone[0]]}" has no link',
             fix="add a link, or leave the host out",
+            where=topology.source,
         )
 
 
@@ -145,7 +146,8 @@ def _refuse_unreachable(topology: Topology, graph: HopGraph, degree: np.ndarray)
     if pairs:
         a, b = (topology.names[h] for h in min(pairs))
         fix = "hosts do not forward: join them through switches"
-        raise ScenarioError("$.topology", NO_VALUE, f'host "{a}" cannot reach host "{b}"', fix=fix)
+        said = f'host "{a}" cannot reach host "{b}"'
+        raise ScenarioError("$.topology", NO_VALUE, said, fix=fix, where=topology.source)
 
 
 def _first_other(n_host: int, known: tuple[int, int]) -> int:

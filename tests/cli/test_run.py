@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 import emunet as api
+from emunet._core import MOST_THREADS
+from emunet.cli import options
+from emunet.errors import UsageError
 
 POLICY = '"""Nothing."""\nimport numpy as np\n\nPARAMS = ()\nSTATE = np.dtype([])'
 
@@ -127,6 +130,18 @@ def test_threads_do_not_show(emunet: Callable, permutation: Path) -> None:
     """Claim: results do not depend on the number of threads."""
     digests = {emunet("run", permutation, "--json", "--threads", n).json["digest"] for n in (1, 2)}
     assert len(digests) == 1
+
+
+def test_too_many_threads_are_a_usage_error(emunet: Callable, permutation: Path) -> None:
+    """Claim: the engine takes up to 256 threads; more are refused by name, in Python, too."""
+    assert options.MOST_THREADS == MOST_THREADS == 256
+    for command in ("run", "verify"):
+        refused = emunet(command, permutation, "--threads", 1000)
+        assert refused.code == 2
+        assert "1<=x<=256" in refused.err
+    for threads in (0, 257):
+        with pytest.raises(UsageError, match=f"threads: {threads} is not possible; 1 to 256"):
+            api.run(permutation, threads=threads)
 
 
 def test_unfinished_flows_are_code_4_with_a_reason_each(emunet: Callable, lossy: Path) -> None:

@@ -159,6 +159,20 @@ BAD = {
     "inner function": (hook("    def f():\n        pass\n"), 8, "functions inside functions"),
     "import": ("import os\n" + GOOD, 1, "imports os, but a policy stands alone"),
     "neighbour": ("from .other import x\n" + GOOD, 1, "imports a neighbouring file"),
+    "recursion": (hook("    ack(ctx, params, state, out)\n"), 8, "ack leads back to itself"),
+    "recursion of two": (
+        HEAD + "def _f(x):\n    return _g(x)\n\ndef _g(x):\n    return _f(x)\n\n"
+        "def ack(ctx, params, state, out):\n    _f(1)\n",
+        8,
+        "_f leads back to itself",
+    ),
+    "leaves": (hook("    raise SystemExit(3)\n"), 8, "SystemExit would end the program"),
+    "leaves by Ctrl-C": (hook("    raise KeyboardInterrupt\n"), 8, "would end the program"),
+    "exits at import": (HEAD + "raise SystemExit(0)\n", 7, "SystemExit: 0"),
+    "interrupts at import": (HEAD + "raise KeyboardInterrupt\n", 7, "KeyboardInterrupt"),
+    "recurses at import": (
+        HEAD + "def f(x):\n    return f(x)\n\nf(1)\n", 8, "RecursionError"
+    ),
     "raises": (HEAD + "x = 1 / 0\n", 7, "ZeroDivisionError"),
     "sets not a mapping": (GOOD + "SETS = [1]\n", 9, "SETS must map names"),
     "set names no param": (GOOD + 'SETS = {"a": {"gian": 1.0}}\n', 9, 'did you mean "gain"?'),

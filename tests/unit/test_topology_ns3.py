@@ -283,6 +283,22 @@ BAD: dict[str, tuple[str, str]] = {
         "3 1 1\n2\n0 2 1e30 1us 0\n",
         'topology.txt:3:5: "1e30" is too large for a rate',
     ),
+    "rate below the engine's": (
+        "3 1 1\n2\n0 2 1bps 1us 0\n",
+        'topology.txt:3:5: "1bps" is too small for a rate; 1Mbps to 1000Tbps are possible',
+    ),
+    "rate beyond doubles": (
+        "3 1 1\n2\n0 2 1e400bps 1us 0\n",
+        'topology.txt:3:5: "1e400bps" is ',
+    ),
+    "delay beyond the longest": (
+        "3 1 1\n2\n0 2 1Gbps 1000.1s 0\n",
+        'topology.txt:3:11: "1000.1s" is too large for a delay; 0ps to 1000s are possible',
+    ),
+    "long token": (
+        f"3 1 1\n2\n0 2 1{'x' * 999} 1us 0\n",
+        f'topology.txt:3:5: "1{"x" * 57}\u2026 has the unit "{"x" * 38}\u2026, which is not',
+    ),
     "not a number": ("3 1 1\n2\n0 2 nan 1us 0\n", 'topology.txt:3:5: "nan" is not a rate'),
     "unknown delay unit": (
         "3 1 1\n2\n0 2 1Gbps 1usec 0\n",
@@ -369,7 +385,7 @@ def tables(draw: st.DrawFn) -> TopologyTable:
         )
     )
     n = len(pairs)
-    rates = draw(st.lists(st.integers(1, 10**15), min_size=n, max_size=n))
+    rates = draw(st.lists(st.integers(10**6, 10**15), min_size=n, max_size=n))
     delays = draw(st.lists(st.integers(0, 10**15), min_size=n, max_size=n))
     ends = np.array(pairs, np.int32).reshape(-1, 2)
     return TopologyTable(

@@ -286,3 +286,49 @@ def test_the_bdp_is_that_of_the_slowest_link() -> None:
     assert describe(fabric, paths)["bdp_bytes"] == farthest(fabric, paths).bdp_bytes
     rate = even["host_rate_bps"]
     assert even["bdp_bytes"] == even["base_rtt_ps"]["max"] * rate // (8 * 10**12)
+
+
+@pytest.mark.parametrize(
+    ("setting", "path"),
+    [
+        ("topology.delay", "$.topology.delay"),
+        ("nic.latency", "$.nic.latency"),
+        ("nic.pfc_response", "$.nic.pfc_response"),
+        ("switch.latency", "$.switch.latency"),
+        ("switch.pfc_response", "$.switch.pfc_response"),
+        ("transport.rto", "$.transport.rto"),
+        ("transport.linger", "$.transport.linger"),
+    ],
+)
+def test_delays_have_a_longest(tmp_path: Path, setting: str, path: str) -> None:
+    """Claim of docs/scenario.md: delays go up to 1000 s, of which there and back over 1,000 links
+    still fit the engine's 2^62 ps. The longest is prepared, what is longer refused by place.
+    """
+    file = tmp_path / "s.yaml"
+    file.write_text(f"{STAR}workload:\n  - permutation: {{size: 1KB}}\n")
+    assert needs(prepare(file, set=["switch.pfc=false", f"{setting}=1000s"])).packet_hops == 4 * 4
+    with pytest.raises(ScenarioError, match=r'"1000001ms" is too large .* to 1000s\)') as caught:
+        prepare(file, set=[f"{setting}=1000001ms"])
+    assert caught.value.path == path
+
+
+def test_numbers_are_quoted_as_written() -> None:
+    """Claim: an error quotes the text, also of a number that no double holds, and cuts it."""
+    for wrong in ("load: 1e400", "load: -1e999"):
+        text = f"{STAR}workload:\n  - poisson: {{sizes: 1KB, {wrong}, until: 1us}}\n"
+        with pytest.raises(ScenarioError, match=f'"{wrong[6:]}" is '):
+            parse_scenario(text)
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(STAR, [f"topology.kind={'y' * 999}"])
+    assert len(str(caught.value)) < 300
+    assert f'"{"y" * 58}\u2026 is not' in str(caught.value)
+
+
+@pytest.mark.parametrize("links", ["3 2 100Gbps 1us 0", "0 2 100Gbps 1us 0\n1 3 100Gbps 1us 0"])
+def test_an_unconnected_topology_file_is_named(tmp_path: Path, links: str) -> None:
+    """Claim: what is wrong with the graph of a topology file is said with the file's name."""
+    n = links.count("\n") + 1
+    (tmp_path / "fabric.txt").write_text(f"4 1 {n}\n2\n{links}\n")
+    with pytest.raises(ScenarioError, match=r"host .* \[fabric\.txt\]$"):
+        prepared(tmp_path, "permutation: {size: 1KB}",
+                 topology="topology: {kind: file, path: fabric.txt}\n")  # fmt: skip
