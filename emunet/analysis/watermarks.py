@@ -43,10 +43,10 @@ def watermarks(run: Tables, device: str | None = None, idle: bool = False) -> di
         with ``kind`` ("shared" or "headroom"), ``xoff``, ``limit`` and ``xoffs`` instead of the
         last three; ``pools``: ``{device, pool, user, ..., mean, size}``. Values are bytes, None
         where they are not known or do not apply. `max` is since the start; `periodic` of the last
-        interval that ended before the end of the run. `threshold` (where a queue drops) and `xoff`
-        are those of a queue or group alone in its buffer: ``reserved + alpha / (1 + alpha) *
-        shared``, or static; others in the buffer lower dynamic ones. `xoffs` counts XOFF
-        decisions, refreshes left out.
+        interval that ended before the end of the run, or, if none did, of the one under way, which
+        began at the start. `threshold` (where a queue drops) and `xoff` are those of a queue or
+        group alone in its buffer: ``reserved + alpha / (1 + alpha) * shared``, or static; others in
+        the buffer lower dynamic ones. `xoffs` counts XOFF decisions, refreshes left out.
 
         Besides: ``simulated_ps``, ``sample_every_ps``, ``periodic_every_ps``,
         ``periodic_end_ps``, ``user_cleared_ps``, ``persistent_cleared_ps`` (the last clear), and
@@ -141,8 +141,9 @@ class _Table:
             if what != rows.QUEUE:
                 entry["kind"] = _KIND[what]
         entry |= {"user": row["user_bytes"], "persistent": row["persistent_bytes"]}
-        known = self.interval_end_ps is not None
-        entry["periodic"] = self.periodic.get(self._key(row), 0) if known else None
+        entry["periodic"] = row["watermark_bytes"]
+        if self.interval_end_ps is not None:
+            entry["periodic"] = self.periodic.get(self._key(row), 0)
         entry["max"] = row["watermark_bytes"]
         entry["p99"] = row["p99_bytes"] if row["p99_bytes"] >= 0 else None
         mean = row["byte_ps"] / max(self.end_ps, 1)

@@ -60,7 +60,7 @@ def _print_kinds(found: Found, console: Console) -> None:
         parts.append(f"{kind}: since {'the start' if time_ps is None else time_text(time_ps)}")
     if found["periodic_every_ps"] is not None:
         end = found["periodic_end_ps"]
-        when = "no interval ended" if end is None else f"the one up to {time_text(end)}"
+        when = "no interval ended: as max" if end is None else f"the one up to {time_text(end)}"
         parts.append(f"periodic: {time_text(found['periodic_every_ps'])}, {when}")
     every = found["sample_every_ps"]
     parts.append("p99: not sampled" if every is None else f"p99: every {time_text(every)}")
@@ -106,6 +106,8 @@ def _print_entries(
     kinds = ["user", "persistent", "periodic", "max", "p99", "mean"]
     if found["user_cleared_ps"] is None and found["persistent_cleared_ps"] is None:
         kinds = ["max", "periodic", "p99", "mean"]
+    if found["periodic_end_ps"] is None:
+        kinds.remove("periodic")
     kinds = [kind for kind in kinds if any(e[kind] is not None for e in entries)]
     heads = {h: key for h, key in thresholds.items() if any(e[key] is not None for e in entries)}
     table = new_table()

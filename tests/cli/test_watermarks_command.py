@@ -19,7 +19,7 @@ def trace(emunet: Callable, permutation: Path, tmp_path: Path) -> Path:
 
 def test_a_default_trace_has_them(emunet: Callable, trace: Path) -> None:
     """Claim of docs/watermarks.md: without `record` user and persistent ones are since the start,
-    p99 and mean are there, and the periodic ones are null.
+    p99 and mean are there, and the periodic ones are since the start, too.
 
     At least the data's queue of every last hop has held a frame, and p99 is no greater than max.
     """
@@ -28,8 +28,7 @@ def test_a_default_trace_has_them(emunet: Callable, trace: Path) -> None:
     data = [e for e in found["queues"] if e["class"] == 3]
     assert sum(e["port_role"] == "last_hop" for e in data) == 16
     for e in (*found["queues"], *found["priority_groups"], *found["pools"]):
-        assert e["user"] == e["persistent"] == e["max"] > 0
-        assert e["periodic"] is None
+        assert e["user"] == e["persistent"] == e["periodic"] == e["max"] > 0
         assert 0 <= e["p99"] <= e["max"] and 0 < e["mean"] <= e["max"]
 
 

@@ -104,14 +104,27 @@ def test_xoffs_are_counted_by_group() -> None:
 
 
 def test_what_is_not_known_is_none() -> None:
-    """Claim: without samples no p99, without intervals no periodic one, never a zero for either."""
+    """Claim: without samples no p99, never a zero for it."""
     world = make_world()
     world.watermarks["p99_bytes"], world.watermarks["byte_ps"][-1] = -1, -1.0
     found = watermarks(run_of(world, watermarks=WatermarkTimes()))
     entries = [*found["queues"], *found["priority_groups"], *found["pools"]]
-    assert {(e["periodic"], e["p99"]) for e in entries} == {(None, None)}
+    assert {e["p99"] for e in entries} == {None}
     assert entries[-1]["mean"] is None and entries[0]["mean"] is not None
     assert "p99: not sampled" in printed(found)
+
+
+@pytest.mark.parametrize("periodic_ps", [0, 120 * 10**12])
+def test_an_interval_that_has_not_ended_is_since_the_start(periodic_ps: int) -> None:
+    """Claim of docs/watermarks.md: while no interval has ended (SONiC's are 120 s), `periodic` is
+    the maximum since the start, where the first began, and never null; tables do not repeat it."""
+    world = make_world()
+    world.drained["periodic"] = world.drained["periodic"][:0]
+    found = watermarks(run_of(world, watermarks=WatermarkTimes(periodic_ps=periodic_ps)))
+    entries = [*found["queues"], *found["priority_groups"], *found["pools"]]
+    assert [e["periodic"] for e in entries] == world.watermarks["watermark_bytes"].tolist()
+    assert (found["periodic_every_ps"], found["periodic_end_ps"]) == (periodic_ps or None, None)
+    assert ("no interval ended: as max" in printed(found)) == bool(periodic_ps)
 
 
 def test_one_device_and_idle_ports() -> None:
