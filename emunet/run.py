@@ -208,7 +208,7 @@ def execute(
     with recorder:
         loop = _Loop(prepared, recorder, threads=threads, twin=twin, progress=progress or Silent())
         loop.run()
-    source: Source = memory if out is None else FileSource(out)
+    source: Source = memory if out is None else FileSource(out, ours=True)
     return FinishedRun(source, [*prepared.warnings, *loop.notes()])
 
 

@@ -77,6 +77,7 @@ class _Table:
             said = "has no watermarks: the run was broken off, or an earlier emunet wrote it"
             raise InputFileError(run.name, 0, 0, NO_VALUE, said, "run the scenario again")
         self.columns = run.columns("watermarks")
+        run.check_values("watermarks", self.columns)
         self.end_ps = int(run.meta["engine"]["now_ps"])
         self.attributes = run.source.attributes("watermarks")
         self.every_ps = run.source.attributes("samples/periodic").get("every_ps")

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 
 from emunet.errors import NO_VALUE, InputFileError
+from emunet.trace import structure
 from emunet.trace.schema import SCHEMA, datasets_of
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -37,20 +38,25 @@ class FileSource:
     ----------
     path : path-like
         A trace, or the ``.part`` file of a run that was killed.
+    ours : bool
+        This process has just written it: it need not be looked through.
 
     Raises
     ------
     InputFileError
-        Not there, not HDF5, cut short, not a trace, or of another schema version.
+        Not there, not HDF5, cut short, damaged, not a trace, or of another schema version.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, ours: bool = False) -> None:
         self.name = str(path)
+        self._ours = ours
         self._file = self._opened(Path(path))
         try:
             with self._reading():
                 self._check_schema()
                 self._load_filter()
+                for part, problem in () if ours else structure.misfits(self._file):
+                    raise self._error(f"{part} is damaged: {problem}", _AGAIN)
         except InputFileError:
             self._file.close()
             raise
@@ -88,7 +94,9 @@ class FileSource:
             return []
         with self._reading(f"/{group}/{name}"):
             value = self._file[group][name].asstr()[()]
-            return [value] if isinstance(value, str) else value.tolist()
+            found = [value] if isinstance(value, str) else value.tolist()
+            "".join(found).encode()
+            return found
 
     def attributes(self, group: str) -> dict[str, Any]:
         with self._reading(f"/{group}"):
@@ -96,7 +104,12 @@ class FileSource:
                 return {}
             node = self._file[group or "/"]
             values = _Attributes(self, group)
-            values.update({name: _python(value) for name, value in node.attrs.items()})
+            values.update({str(name): _python(value) for name, value in node.attrs.items()})
+            for name, value in values.items():
+                f"{name} {value}".encode()
+                problem = structure.attribute_misfit(group, name, value)
+                if problem:
+                    raise self._error(f"/{group} is damaged: {problem}", _AGAIN)
             if group:
                 for name, item in node.items():
                     if isinstance(item, h5py.Group):
@@ -112,6 +125,9 @@ class FileSource:
             with path.open("rb") as plain:
                 if plain.read(len(_SIGNATURE)) != _SIGNATURE:
                     raise self._error("is not an HDF5 file", "give a trace that emunet run wrote")
+            if not self._ours and structure.loops(path):
+                said = "is damaged: the HDF5 library does not get through it"
+                raise self._error(said, _AGAIN)
             return self._unlocked(path)
         except FileNotFoundError:
             part = path.with_name(path.name + ".part")

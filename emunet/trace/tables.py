@@ -26,6 +26,11 @@ TABLES = (
 FABRIC, LAST_HOP, HOST = "fabric", "last_hop", "host"
 """Role of a port: switch to switch, switch to host, host to switch."""
 
+_BOUNDS = {
+    "src": (0, "n_host"), "dst": (0, "n_host"), "node": (0, "n_node"), "port": (-1, "n_port"),
+}  # fmt: skip
+"""Least value of a column, and the count of the plan that it is below."""
+
 
 class Tables:
     """What a run left, by table.
@@ -207,6 +212,7 @@ class Tables:
 
         columns = {name: column for name, column in columns.items() if column.ndim == 1}
         self._check_length(group, len(next(iter(columns.values()))))
+        self.check_values(group, columns)
         frame = pd.DataFrame(columns)
         for spec in datasets_of(group):
             if spec.enum:
@@ -220,6 +226,34 @@ class Tables:
             frame.insert(0, "name", plan.names[plan.n_host : plan.n_host + len(frame)])
             frame.index = pd.RangeIndex(plan.n_host, plan.n_host + len(frame), name="node")
         return frame
+
+    def check_values(self, group: str, columns: dict[str, np.ndarray]) -> None:
+        """Refuse codes without a name, and numbers of nodes, ports and classes that do not exist.
+
+        Raises
+        ------
+        InputFileError
+            The column, and the first such value.
+        """
+        for spec in datasets_of(group):
+            if spec.name not in columns or not len(columns[spec.name]):
+                continue
+            column = columns[spec.name]
+            least, below = 0, len(spec.enum)
+            if spec.name in _BOUNDS:
+                least, count = _BOUNDS[spec.name]
+                below = self.source.attributes("plan")[count]
+            elif spec.name == "klass":
+                least, below = -1, N_CLASS
+            elif spec.name == "tag":
+                least, below = -1, 1 << 20
+            elif not spec.enum:
+                continue
+            wrong = np.flatnonzero((column < least) | (column >= below))
+            if len(wrong):
+                at = int(wrong[0])
+                said = f"entry {at} is {column[at]}, not {least} to {below - 1}"
+                raise self._damaged(f"/{group}/{spec.name}", said)
 
     def _check_length(self, group: str, n_row: int) -> None:
         """Tables of ports and switches have no more rows than the plan has; fewer, if killed."""

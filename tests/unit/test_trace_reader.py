@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -24,6 +26,7 @@ from trace_world import (
 )
 
 from emunet.errors import InputFileError
+from emunet.trace import structure
 from emunet.trace.memory import MemoryTrace
 from emunet.trace.schema import STATUS_NAMES
 from emunet.trace.tables import TABLES, Tables, open_tables, slowdown
@@ -134,6 +137,7 @@ def test_a_killed_file_is_read_up_to_the_shortest_column(path: Path) -> None:
     record(TraceWriter(path), make_world(60))
     with h5py.File(path, "r+") as f:
         f["flows/cnps"].resize((41,))
+        f.attrs["reason"] = "running"
     assert len(open_tables(path).flows) == 41
 
 
@@ -229,7 +233,7 @@ def test_a_plan_cut_short_is_damaged(path: Path) -> None:
     """Claim: an array of another length or rank than its place in the plan is named."""
     for column, said in (
         (np.zeros(3, np.int64), r"/plan/port_rate_bps is damaged: its shape is \(3,\), not"),
-        (np.zeros((3, 3), np.int64), "/plan is damaged: plan array port_rate_bps: 2 dimensions"),
+        (np.zeros((3, 3), np.int64), r"/plan/port_rate_bps is damaged: it is .* \(3, 3\), not"),
     ):
         record(TraceWriter(path, force=True), make_world(60))
         with h5py.File(path, "r+") as f:
@@ -258,6 +262,77 @@ def test_a_missing_dataset(path: Path) -> None:
         del f["plan/port_peer"]
     with pytest.raises(InputFileError, match="has no dataset /plan/port_peer"):
         _ = open_tables(path).plan
+
+
+WRONG = {
+    "dtype": ("flows/src", np.zeros(60, np.int64), "it is int64 of shape (60,), not int32 of"),
+    "text": ("meta/scenario", 3, "it is int64 of shape (), not text of shape ()"),
+    "rank": ("flows/dst", np.zeros((60, 1), np.int32), "it is int32 of shape (60, 1), not int32"),
+    "length": ("flows/dst", np.zeros(59, np.int32), "it has 59 rows, others of /flows have 60"),
+    "classes": ("ports/class_tx_bytes", np.zeros((60, 3), np.int64), "it is int64 of shape (60, 3), not"),
+    "a group": ("flows/dst/x", 3, "it is not a dataset"),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "said"), WRONG.values(), ids=WRONG)
+def test_datasets_are_what_the_schema_says(path: Path, name: str, value: object, said: str) -> None:
+    """Claim: another type, rank or length of a dataset is the file's fault when it is opened, with
+    what is found and what is expected."""
+    record(TraceWriter(path), make_world(60))
+    with h5py.File(path, "r+") as f:
+        if name == "ports/class_tx_bytes":
+            name = next(f"ports/{n}" for n, d in f["ports"].items() if d.ndim == 2)
+        del f["/".join(name.split("/")[:2])]
+        f[name] = value
+    with pytest.raises(InputFileError) as caught:
+        open_tables(path)
+    part = "/".join(name.split("/")[:2])
+    assert f"/{part} is damaged: {said}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("status", 9, "/flows/status is damaged: entry 7 is 9, not 0 to 3"),
+        ("src", 99, "/flows/src is damaged: entry 7 is 99, not 0 to"),
+        ("tag", -5, "/flows/tag is damaged: entry 7 is -5, not -1 to"),
+    ],
+)
+def test_codes_without_a_meaning_are_damage(path: Path, name: str, value: int, said: str) -> None:
+    """Claim: codes, hosts and classes that do not exist are named with their row."""
+    record(TraceWriter(path), make_world(60))
+    with h5py.File(path, "r+") as f:
+        f[f"flows/{name}"][7] = value
+    with pytest.raises(InputFileError, match=said):
+        _ = open_tables(path).flows
+
+
+def test_attributes_have_their_type(path: Path) -> None:
+    """Claim: an attribute of another type is named."""
+    record(TraceWriter(path), make_world(60))
+    with h5py.File(path, "r+") as f:
+        f["plan"].attrs["n_host"] = "four"
+    with pytest.raises(InputFileError, match="attribute n_host is str, not int"):
+        _ = open_tables(path).plan
+
+
+def _for_ever(*args: object) -> None:
+    while True:
+        pass
+
+
+@pytest.mark.parametrize("way", [_for_ever, lambda *args: os.kill(os.getpid(), signal.SIGSEGV)])
+def test_a_file_that_hangs_hdf5_is_damaged(
+    path: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[..., None]
+) -> None:
+    """Claim: a structure in which the HDF5 library loops (deaf to signals) or crashes does so in a
+    child, whose CPU time is limited, and is an error of the file."""
+    record(TraceWriter(path), make_world(5))
+    monkeypatch.setattr(structure, "PATIENCE_S", 1)
+    monkeypatch.setattr(structure, "_walk", way)
+    assert "the HDF5 library does not get through it" in failing(path)
+    monkeypatch.undo()
+    assert len(open_tables(path).flows) == 5
 
 
 def everything(path: Path) -> None:
