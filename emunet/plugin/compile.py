@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emunet.errors import PluginError
-from emunet.plugin import cache, check
+from emunet.plugin import cache, check, whole
 from emunet.plugin.failure import compile_failure
 from emunet.plugin.load import run_module
 from emunet.plugin.slots import ABI, SLOTS, Slot
@@ -87,7 +87,13 @@ def _compile(
         sys.version,
     )
     key = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
-    native = _native_module(source, f"emunet_native_{source_digest}")
+    whole_fields = [
+        name
+        for dtype in (slot.out, state)
+        for name in dtype.names or ()
+        if dtype[name].base.kind == "i"
+    ]
+    native = _native_module(source, f"emunet_native_{source_digest}", whole_fields)
     records = {
         "CTX": slot.ctx,
         "PARAMS": params if params.itemsize else EMPTY,
@@ -142,11 +148,13 @@ def {name}(ctx, params, state, out):
     return '"""Generated: the C face of the hooks of one policy."""\n' + "".join(functions)
 
 
-def _native_module(source: check.SourceFile, name: str) -> ModuleType:
+def _native_module(source: check.SourceFile, name: str, whole_fields: list[str]) -> ModuleType:
     """The policy's module with its functions replaced by ones that Numba compiles on first use."""
     import numba
 
-    module = run_module(source, name)
+    whole.register()
+    tree = whole.checked_tree(source.text, source.file, whole_fields)
+    module = run_module(source, name, tree, **{whole.NAME: whole.whole})
     for key, value in list(vars(module).items()):
         if isinstance(value, FunctionType) and value.__globals__ is vars(module):
             setattr(module, key, numba.njit(boundscheck=True)(value))

@@ -6,6 +6,7 @@ native code (`Policy.addresses`), which is done on first use; until then Numba i
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import sys
@@ -212,8 +213,20 @@ def _read(file: Path) -> str:
         raise PolicyFileError(f"cannot be read: {error}", file) from None
 
 
-def run_module(source: check.SourceFile, name: str) -> ModuleType:
+def run_module(
+    source: check.SourceFile, name: str, tree: ast.Module | None = None, **names: Any
+) -> ModuleType:
     """Module made by running the file; tracebacks and compiler messages name the file itself.
+
+    Parameters
+    ----------
+    source : SourceFile
+    name : str
+        Of the module.
+    tree : ast.Module, optional
+        What runs instead of the text.
+    **names
+        What the module knows from the start.
 
     Raises
     ------
@@ -222,9 +235,11 @@ def run_module(source: check.SourceFile, name: str) -> ModuleType:
     """
     module = ModuleType(name)
     module.__file__ = source.file
+    vars(module).update(names)
     sys.modules[name] = module
     try:
-        exec(compile(source.text, source.file, "exec", dont_inherit=True), module.__dict__)
+        text: Any = source.text if tree is None else tree
+        exec(compile(text, source.file, "exec", dont_inherit=True), module.__dict__)
     except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
         said = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise source.error(said, line_in(error, source.file)) from error

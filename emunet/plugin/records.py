@@ -2,8 +2,8 @@
 
 Compiled hooks compute with int64 and double. Python's own int and float follow the same rules (true
 and floor division, comparisons, an exception on division by zero), where numpy scalars do not, and
-they are faster. Stores convert as compiled code does: floats are truncated into integer fields,
-integers wrap at the field's width.
+they are faster. Stores convert as compiled code does: floats are truncated into integer fields (an
+error if they are not numbers or beyond 64 bits), integers wrap at the field's width.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from emunet.plugin.whole import whole
 
 
 class Record:
@@ -66,8 +68,9 @@ def store(value: Any, dtype: np.dtype) -> Any:
         return float(value)
     if dtype.kind == "b":
         return bool(value)
+    value = whole(value)
     half = 1 << (8 * dtype.itemsize - 1)
-    return ((int(value) + half) & (2 * half - 1)) - half
+    return ((value + half) & (2 * half - 1)) - half
 
 
 def _cell(array: np.ndarray, name: str) -> memoryview | Cells:

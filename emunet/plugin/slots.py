@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ABI = 1
+ABI = 2
 """Version of the binary interface; part of the key of compiled hooks on disk."""
 
 KEEP = -1

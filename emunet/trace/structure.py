@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import resource
 import signal
@@ -36,6 +37,7 @@ def loops(path: str | os.PathLike[str]) -> bool:
     if child:
         return os.WIFSIGNALED(os.waitpid(child, 0)[1])
     try:
+        faulthandler.disable()
         resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE_S, PATIENCE_S))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -186,6 +186,38 @@ def test_a_rate_that_is_not_a_number_is_a_failure(tmp_path: Path) -> None:
     assert explain_failure(policy, "ack", ctx, state).line == HOOK_LINE
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "out.window_bytes = float('nan')",
+        "out.window_bytes = 1e19",
+        "out.timer_ps[1] = -ctx.rate_bps * 1e300 * 1e300",
+        "out.window_bytes -= 1e300",
+        "state.i = ctx.rate_bps * 1e300",
+        "state.k = 1e19",
+        "state.w[1] += 1e19",
+        "x = int(ctx.rate_bps * 1e300)\nstate.i = x - x",
+        "state.i = _helper(1e300, 0.0)",
+    ],
+)
+def test_a_float_that_no_integer_holds_is_a_failure(tmp_path: Path, body: str) -> None:
+    """Claim of docs/policies.md: a float that is nan, infinite or beyond 64 bits cannot be stored
+    in an integer field, in native code (where a bare conversion is undefined) as in plain Python;
+    the greatest that fits can, and 2^63 - 1 as an integer."""
+    policy = policy_of(tmp_path, body)
+    ctx, state, out = records(policy, rate_bps=4e11)
+    assert call_native(policy, ctx, state, out) == 0
+    if "int(" not in body:
+        said = str(explain_failure(policy, "ack", ctx, state))
+        assert "is no whole number of 64 bits" in said
+    good = policy_of(
+        tmp_path, "out.window_bytes = 2**63 - 1\nstate.i = -9.2e18\nstate.k = 2.0**31", "good.py"
+    )
+    ctx, state, out = records(good)
+    assert call_native(good, ctx, state, out) == 1
+    assert (out.window_bytes, state.i, state.k) == (2**63 - 1, int(-9.2e18), -(2**31))
+
+
 def test_an_unexplained_failure_is_told_as_such(tmp_path: Path) -> None:
     """Claim: if plain Python does not fail, the error says so instead of blaming a line."""
     policy = policy_of(tmp_path, "state.i += 1\n")

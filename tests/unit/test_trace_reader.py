@@ -269,7 +269,7 @@ WRONG = {
     "text": ("meta/scenario", 3, "it is int64 of shape (), not text of shape ()"),
     "rank": ("flows/dst", np.zeros((60, 1), np.int32), "it is int32 of shape (60, 1), not int32"),
     "length": ("flows/dst", np.zeros(59, np.int32), "it has 59 rows, others of /flows have 60"),
-    "classes": ("ports/class_tx_bytes", np.zeros((60, 3), np.int64), "it is int64 of shape (60, 3), not"),
+    "classes": ("ports/class_tx_bytes", np.zeros((60, 3), np.int64), "it is int64 of shape (60, 3"),
     "a group": ("flows/dst/x", 3, "it is not a dataset"),
 }
 
