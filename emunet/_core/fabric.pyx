@@ -197,6 +197,7 @@ cdef class Fabric:
             sw.pool.free = NIL
             sw.drained_ps = -1
             for c in range(N_CLASS):
+                sw.class_of[c] = plan.switch_class_of[i, c]
                 sw.reserved_bytes[c] = plan.switch_reserved_bytes[i, c]
                 sw.group_alpha[c] = plan.switch_group_alpha[i, c]
                 sw.queue_alpha[c] = plan.switch_queue_alpha[i, c]
@@ -228,6 +229,10 @@ cdef class Fabric:
         cdef int32_t[::1] peers = self._copy("port_peer", np.int32)
         cdef int64_t[::1] kmin = self._copy("port_ecn_kmin_bytes", np.int64)
         cdef int64_t[::1] kmax = self._copy("port_ecn_kmax_bytes", np.int64)
+        cdef int64_t low, high
+        cdef int64_t[::1] tmin = self._copy("port_ecn_tmin_ps", np.int64)
+        cdef int64_t[::1] tmax = self._copy("port_ecn_tmax_ps", np.int64)
+        cdef uint8_t[::1] when = self._copy("port_ecn_when", np.uint8)
         cdef double[::1] pmax = self._copy("port_ecn_pmax", np.float64)
         cdef int64_t[::1] headroom = self._copy("port_headroom_bytes", np.int64)
         sim.port = <Port*>_array(sim.n_port, sizeof(Port))
@@ -244,6 +249,7 @@ cdef class Fabric:
         if np.any(self.plan.switch_quantum_bytes):
             self.deficit_memory = <int64_t*>_array((sim.n_port - first) * N_CLASS, sizeof(int64_t))
             sim.deficit = self.deficit_memory - first * N_CLASS
+        sim.arrivals_seen = sim.log_on or bool(np.any(self.plan.port_ecn_when == MARK_ENQUEUE))
         sim.tx = <LinkTx*>_array(2 * sim.n_port, sizeof(LinkTx))
         sim.rx = <LinkRx*>_array(2 * sim.n_port, sizeof(LinkRx))
         for i in range(sim.n_port):
@@ -255,9 +261,15 @@ cdef class Fabric:
             p.ser_n = 8_000_000_000_000 // common
             p.ser_d = rates[i] // common
             p.flight_ps = delays[i] + latency[peer]
-            p.kmin_bytes = kmin[i]
-            cold.kmax_bytes = kmax[i]
-            cold.mark_slope = pmax[i] / <double>(kmax[i] - kmin[i]) if kmax[i] > kmin[i] else 0.0
+            cold.mark_when = when[i]
+            low, high = kmin[i], kmax[i]
+            if when[i] == MARK_SOJOURN:
+                low, high = tmin[i], tmax[i]
+            p.kmin_bytes = (low if when[i] == MARK_DEQUEUE
+                            else -1 if when[i] == MARK_SOJOURN else FOREVER)
+            cold.mark_above = low
+            cold.kmax_bytes = high
+            cold.mark_slope = pmax[i] / <double>(high - low) if high > low else 0.0
             cold.peer = peer
             sim.tx[i].rx = peer
             sim.tx[sim.n_port + i].rx = sim.n_port + peer

@@ -20,10 +20,11 @@ from emunet._core.schedule cimport class_to_serve
 from emunet._core.types cimport (CHANGE_BIT, DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK,
                                  EV_PAUSE_RX, EV_PAUSE_TX, EV_RESUME_RX, EV_RESUME_TX, FAULT_PORT,
                                  FAULT_QUEUE, FAULT_ROUTE, FAULT_TIME, FOREVER, KIND_ARRIVAL,
-                                 KIND_CONTROL, KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER, NIL,
-                                 N_CLASS, ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_TABLE, Due, Group, LinkRx,
-                                 Packet, Port, PortCold, Queue, QueueRow, Route, Sim, Slot, Switch,
-                                 Thread, broken, check, prefetch, unlikely, wide)
+                                 KIND_CONTROL, KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER,
+                                 MARK_DEQUEUE, MARK_ENQUEUE, NIL, N_CLASS, ROUTE_BLOCK, ROUTE_LOCAL,
+                                 ROUTE_TABLE, Due, Group, LinkRx, Packet, Port, PortCold, Queue,
+                                 QueueRow, Route, Sim, Slot, Switch, Thread, broken, check,
+                                 prefetch, unlikely, wide)
 from emunet._core.watermark cimport headroom_move, switch_clear, switch_measure
 
 
@@ -188,24 +189,43 @@ cdef inline void port_release(Sim* sim, Thread* th, Switch* sw, int32_t local) n
 
 
 cdef inline void mark_packet(
-    Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet, int64_t queue_bytes,
-    int64_t now_ps
+    Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet, int64_t excess, int64_t ramp,
+    int64_t queue_bytes, int64_t now_ps
 ) noexcept nogil:
-    """RED step on the bytes of the queue, this packet included (semantics 3.3)."""
+    """RED step: `excess` above where marking starts, `ramp` to where it is certain (3.3)."""
     cdef int32_t port = sw.port_start + local
-    cdef Port* p = &sim.port[port]
     cdef PortCold* cold = &sim.cold[port]
     cdef double u
-    if queue_bytes <= cold.kmax_bytes:
+    if excess <= ramp:
         u = draw_unit(sim.key_mark, <uint64_t>port, <uint64_t>cold.n_mark_draw)
         cold.n_mark_draw += 1
-        if not u < cold.mark_slope * <double>(queue_bytes - p.kmin_bytes):
+        if not u < cold.mark_slope * <double>excess:
             return
     packet.dst_bits |= <uint32_t>1 << 31
     cold.n_marked += 1
     th.totals.marked += 1
     if unlikely(sim.log_on):
         log_packet(sim, th, now_ps, sw.node, local, EV_MARK, packet, queue_bytes)
+
+
+cdef inline void mark_leaving(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet,
+                              int64_t queue_bytes, int64_t now_ps) noexcept nogil:
+    """RED step at a port that marks by its queue at departure, or by the time waited."""
+    cdef PortCold* cold = &sim.cold[sw.port_start + local]
+    cdef int64_t value = queue_bytes if cold.mark_when == MARK_DEQUEUE else now_ps - packet.time_ps
+    if value > cold.mark_above:
+        mark_packet(sim, th, sw, local, packet, value - cold.mark_above,
+                    cold.kmax_bytes - cold.mark_above, queue_bytes, now_ps)
+
+
+cdef inline void mark_joining(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet,
+                              int64_t queue_bytes, int64_t now_ps) noexcept nogil:
+    """RED step on the bytes of a queue with the packet that joins it, where the port marks then."""
+    cdef PortCold* cold = &sim.cold[sw.port_start + local]
+    if (cold.mark_when == MARK_ENQUEUE and queue_bytes > cold.mark_above
+            and packet_kind(packet) == DATA):
+        mark_packet(sim, th, sw, local, packet, queue_bytes - cold.mark_above,
+                    cold.kmax_bytes - cold.mark_above, queue_bytes, now_ps)
 
 
 cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) noexcept nogil:
@@ -228,7 +248,7 @@ cdef inline void port_depart(Sim* sim, Thread* th, Switch* sw, int32_t local) no
         if unlikely(sw.strict != 255):
             sim.deficit[port * N_CLASS + klass] = 0
     if q.bytes > p.kmin_bytes and packet_kind(packet) == DATA:
-        mark_packet(sim, th, sw, local, packet, q.bytes, start)
+        mark_leaving(sim, th, sw, local, packet, q.bytes, start)
     if unlikely(sim.log_on):
         log_packet(sim, th, start, sw.node, local, EV_DEPART, packet, q.bytes)
     ser = port_serialise(p, start, packet.bytes)
@@ -315,7 +335,7 @@ cdef inline void switch_drop(
 ) noexcept nogil:
     """Count a packet that is refused, at its in-port."""
     cdef PortCold* cold = &sim.cold[sw.port_start + local]
-    cdef bint lossless = (sw.lossless >> packet_class(packet)) & 1
+    cdef bint lossless = (sw.lossless >> sw.class_of[packet_class(packet)]) & 1
     cold.n_drop += 1
     cold.n_drop_bytes += packet.bytes
     cold.n_drop_lossless += lossless
@@ -340,7 +360,7 @@ cdef inline bint admit_hard(
     int64_t growth, int64_t now_ps
 ) noexcept nogil:
     """Admission of a packet that does not simply fit; whether it is admitted."""
-    cdef int klass = packet_class(packet)
+    cdef int klass = sw.class_of[packet_class(packet)]
     cdef int64_t room = sim.cold[sw.port_start + local].headroom_bytes
     cdef int64_t size = charged_bytes(sw, packet.bytes)
     cdef bint fits = (g.headroom_bytes + size <= room
@@ -419,7 +439,7 @@ cdef inline void queue_join(
 cdef inline void switch_arrive(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet,
                                int64_t now_ps) noexcept nogil:
     """A packet has come through the pipeline: route, admit, enqueue."""
-    cdef int klass = packet_class(packet)
+    cdef int klass = sw.class_of[packet_class(packet)]
     cdef int32_t out = route_port(sim, th, &sw.route, packet_dst(packet), packet.key)
     cdef Group* g = &sim.group[(sw.port_start + local) * N_CLASS + klass]
     cdef Queue* q = &sim.queue[(sw.port_start + out) * N_CLASS + klass]
@@ -442,9 +462,11 @@ cdef inline void switch_arrive(Sim* sim, Thread* th, Switch* sw, int32_t local, 
             group_charge(sw, g, size, growth)
         elif not admit_hard(sim, th, sw, local, packet, g, verdict, growth, now_ps):
             return
-    if unlikely(sim.log_on):
-        switch_drain(sim, th, sw, now_ps)
-        log_packet(sim, th, now_ps, sw.node, local, EV_ARRIVE, packet, g.bytes)
+    if unlikely(sim.arrivals_seen):
+        if sim.log_on:
+            switch_drain(sim, th, sw, now_ps)
+            log_packet(sim, th, now_ps, sw.node, local, EV_ARRIVE, packet, g.bytes)
+        mark_joining(sim, th, sw, out, packet, q.bytes + size, now_ps)
     watermark_groups(sim, th, sw, g, now_ps)
     queue_join(sim, th, sw, out, klass, packet, size, local, now_ps)
 

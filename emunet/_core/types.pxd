@@ -124,6 +124,11 @@ cdef enum:                   # hooks of the congestion slot
 cdef enum:                   # in a timer's id: a change of the node, after all others of an instant
     CHANGE_BIT = 62
 
+cdef enum:                   # when a port marks, as in plan/schema.py
+    MARK_DEQUEUE = 0
+    MARK_ENQUEUE = 1
+    MARK_SOJOURN = 2
+
 cdef enum:                   # audits of the checked build; the first broken one stops the run
     FAULT_TIME = 1           # a node handled an event earlier than the one before
     FAULT_QUEUE = 2          # queue bytes below zero or out of step with the list
@@ -166,7 +171,7 @@ cdef struct Port:            # hot: two cache lines
     uint8_t nonempty         # bit c: class c has packets (switch)
     uint8_t paused           # bit c: class c is paused
     uint8_t turn             # DWRR: class whose turn it is, + TURN_BEGUN
-    int64_t kmin_bytes       # marking: none up to this
+    int64_t kmin_bytes       # marking at departure: none up to this; -1: by the time waited
     int64_t tx_admit_ps      # admission of the packet in transmission
     int64_t egress_bytes     # all classes, packet in transmission included
     int64_t watermark_bytes
@@ -191,7 +196,9 @@ cdef struct PortCold:
     int64_t paused_ps        # finished pauses
     int64_t n_mark_draw
     int64_t sampled_bytes    # value of the last sample row
-    int64_t kmax_bytes       # marking is certain above this
+    int64_t kmax_bytes       # marking is certain above this, bytes or time waited
+    int64_t mark_when        # MARK_*
+    int64_t mark_above       # none up to this, bytes or time waited
     double mark_slope        # pmax / (kmax - kmin)
     double rate_bps
     int64_t paused_since_ps[N_CLASS]
@@ -330,6 +337,7 @@ cdef struct Switch:
     uint8_t group_limited    # bit c: a lossy class's groups have a threshold
     uint8_t queue_limited    # bit c: the class's queues have a threshold
     uint8_t strict           # bit c: class c is served before all that take turns
+    uint8_t class_of[N_CLASS]              # class here of a class of the hosts
     int64_t busy             # 0: nothing held and no window since the last interval ended
     int64_t headroom_limit_bytes
     int64_t cell_bytes       # buffer is taken in whole cells; 1: exact bytes
@@ -659,6 +667,7 @@ cdef struct Sim:
     uint8_t selective
     uint8_t cnp_wanted
     uint8_t cnp_class
+    uint8_t arrivals_seen    # admitted packets are logged, or marked when they join their queues
     uint8_t ties_by_port
     uint8_t log_on
     uint16_t log_kinds       # bit per EV_*

@@ -346,11 +346,11 @@ def settings_of(scenario: Any) -> Settings:
     """The numbers of a scenario's ``switch``, ``nic`` and ``transport``."""
     nic, transport = scenario.nic, scenario.transport
     groups = tuple(
-        (group.where, SwitchSettings(**_switch(scenario.switch_values(group))))
+        (group.where, SwitchSettings(**_switch(scenario.switch_values(group), transport)))
         for group in scenario.switches
     )
     return Settings(
-        **_switch(scenario.switch_values()),
+        **_switch(scenario.switch_values(), transport),
         groups=groups,
         seed=scenario.seed,
         ties=scenario.ties,
@@ -370,8 +370,9 @@ def settings_of(scenario: Any) -> Settings:
     )
 
 
-def _switch(values: Mapping[str, Any]) -> dict[str, Any]:
+def _switch(values: Mapping[str, Any], transport: Any) -> dict[str, Any]:
     """Fields of `SwitchSettings` from the values of ``switch``."""
+    codes = [transport.dscp_of(c) for c in range(schema.N_CLASS)]
     lossless = values["lossless_classes"] if values["pfc"] else ()
     return {
         "switch_latency_ps": values["latency"],
@@ -386,6 +387,7 @@ def _switch(values: Mapping[str, Any]) -> dict[str, Any]:
         "headroom_pool_bytes": values["headroom_pool"],
         "ecn": _ecn(values["ecn"]),
         "classes": tuple((c, _class(change)) for c, change in values["classes"].items()),
+        "class_of": tuple(values["dscp"].get(code, code // 8) for code in codes),
     }
 
 
@@ -410,4 +412,8 @@ def _ecn(ecn: Any) -> Ecn | None:
         return None
     if ecn is True or ecn == "auto":
         return ECN_AUTO
-    return Ecn(ecn.kmin, ecn.kmax, float(ecn.pmax), ecn.at)
+    if ecn.when == "sojourn":
+        tmax = ecn.tmin if ecn.tmax is None else ecn.tmax
+        none = schema.NO_LIMIT
+        return Ecn(none, none, float(ecn.pmax), None, ecn.when, ecn.tmin, tmax)
+    return Ecn(ecn.kmin, ecn.kmax, float(ecn.pmax), ecn.at, ecn.when)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emunet.errors import Problems
-from emunet.plan.schema import N_CLASS, NO_LIMIT
+from emunet.plan.schema import MARK_WHEN, N_CLASS, NO_LIMIT
 from emunet.plan.switches import UNLIMITED, Part, SwitchSettings, Threshold, parts
 from emunet.scenario.fabric import Nic, Transport
 from emunet.scenario.scenario import Scenario
@@ -150,17 +150,28 @@ def ecn_arrays(topology: Topology, settings: Settings) -> dict[str, np.ndarray]:
     kmin = np.full(topology.n_port, NO_LIMIT, np.int64)
     kmax = np.full(topology.n_port, NO_LIMIT, np.int64)
     pmax = np.zeros(topology.n_port)
+    when = np.zeros(topology.n_port, np.uint8)
+    tmin, tmax = kmin.copy(), kmax.copy()
     for part in parts(topology, settings):
         ecn = part.settings.ecn
         if ecn is None:
             continue
         marks = _ports_of(topology, part)
+        when[marks] = MARK_WHEN.index(ecn.when)
+        tmin[marks], tmax[marks] = ecn.tmin_ps, ecn.tmax_ps
         for rate in np.unique(topology.port_rate_bps[marks]):
             ports = marks[topology.port_rate_bps[marks] == rate]
             up, down = (int(rate), ecn.at_rate_bps) if ecn.at_rate_bps else (1, 1)
             kmin[ports], kmax[ports] = ecn.kmin_bytes * up // down, ecn.kmax_bytes * up // down
         pmax[marks] = ecn.pmax
-    return {"port_ecn_kmin_bytes": kmin, "port_ecn_kmax_bytes": kmax, "port_ecn_pmax": pmax}
+    return {
+        "port_ecn_when": when,
+        "port_ecn_kmin_bytes": kmin,
+        "port_ecn_kmax_bytes": kmax,
+        "port_ecn_tmin_ps": tmin,
+        "port_ecn_tmax_ps": tmax,
+        "port_ecn_pmax": pmax,
+    }
 
 
 def _ports_of(topology: Topology, part: Part) -> np.ndarray:
@@ -254,6 +265,7 @@ def _empty_arrays(topology: Topology) -> dict[str, np.ndarray]:
         "switch_quantum_bytes": np.zeros(by_class, np.int64),
         "switch_reserved_bytes": np.zeros(by_class, np.int64),
         "switch_lossless": np.zeros(n, np.uint8),
+        "switch_class_of": np.zeros(by_class, np.uint8),
         "switch_xon_offset_bytes": np.zeros(n, np.int64),
     }
 
@@ -286,6 +298,7 @@ def _fill(
         ("queue_alpha", [k.queue.alpha for k in classes]),
         ("queue_limit_bytes", [k.queue.limit_bytes for k in classes]),
         ("quantum_bytes", own.quanta_bytes(settings.frames)),
+        ("class_of", own.class_of),
         ("reserved_bytes", [k.reserved_bytes for k in classes]),
     ):
         arrays[f"switch_{name}"][switches] = values

@@ -241,15 +241,19 @@ def _served(host: np.ndarray, start_ps: np.ndarray, wire_ps: np.ndarray) -> np.n
 def _cnps(compiled: Compiled, load: _Load) -> np.ndarray:
     """Congestion notifications of each message, at most one a packet and one an interval.
 
-    Only where the policy listens, switches mark, and what waits for the receiver exceeds kmin.
+    Only where the policy listens, switches mark, and what waits for the receiver exceeds kmin, or
+    takes longer than tmin.
     """
     if not _may_notify(compiled):
         return np.zeros_like(load.packets)
     topology, settings = compiled.topology, compiled.settings
     last = topology.port_peer[topology.port_start[load.dst]]
-    kmin = compiled.plan.arrays["port_ecn_kmin_bytes"][last]
+    arrays, rate = compiled.plan.arrays, topology.port_rate_bps[last] / 8e12
+    kmin = np.minimum(
+        arrays["port_ecn_kmin_bytes"][last], arrays["port_ecn_tmin_ps"][last] * rate
+    )
     taken = load.end_ps - load.start_ps
-    waiting = (taken - load.ideal_ps) * (topology.port_rate_bps[last] / 8e12)
+    waiting = (taken - load.ideal_ps) * rate
     most = taken // max(1, settings.cnp_interval_ps) + 1
     return np.where(waiting > kmin, np.minimum(load.packets, most), 0)
 

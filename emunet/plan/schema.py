@@ -36,6 +36,9 @@ CHANGE_ROUTE, CHANGE_UP, CHANGE_DOWN, CHANGE_RATE = range(4)
 """`change_kind`: the node routes by another row of `route_set`; a port is known to work again; is
 known to be down, and what waits there is dropped; has another rate."""
 
+MARK_WHEN = ("dequeue", "enqueue", "sojourn")
+"""`port_ecn_when`."""
+
 PATH_ECMP, PATH_SPRAY = 0, 1
 RECOVERY_GBN, RECOVERY_SR = 0, 1
 TIES_DRAW, TIES_PORT = 0, 1
@@ -107,12 +110,18 @@ ARRAYS: tuple[ArraySpec, ...] = (
               "fixed latency of pause frames arriving at this port"),
     ArraySpec("port_last_hop", "uint8", ("n_port",), "",
               "1: switch port whose peer is a host"),
+    ArraySpec("port_ecn_when", "uint8", ("n_port",), "",
+              "0 marked by the queue's bytes at departure, 1 at arrival, 2 by the time waited"),
     ArraySpec("port_ecn_kmin_bytes", "int64", ("n_port",), "bytes",
               "marking starts above this; NO_LIMIT: never"),
     ArraySpec("port_ecn_kmax_bytes", "int64", ("n_port",), "bytes",
               "marking is certain above this"),
+    ArraySpec("port_ecn_tmin_ps", "int64", ("n_port",), "ps",
+              "by time: marking starts above this; NO_LIMIT: never"),
+    ArraySpec("port_ecn_tmax_ps", "int64", ("n_port",), "ps",
+              "by time: marking is certain above this"),
     ArraySpec("port_ecn_pmax", "float64", ("n_port",), "",
-              "marking probability at kmax"),
+              "marking probability at kmax or tmax"),
     ArraySpec("port_headroom_bytes", "int64", ("n_port",), "bytes",
               "headroom of each lossless group of the in-port"),
     # what the link out of a port loses
@@ -166,6 +175,8 @@ ARRAYS: tuple[ArraySpec, ...] = (
               "reserved for each (in-port, class)"),
     ArraySpec("switch_lossless", "uint8", ("n_switch",), "",
               "bit c set: class c is lossless (PFC)"),
+    ArraySpec("switch_class_of", "uint8", ("n_switch", N_CLASS), "",
+              "class here of the packets of each class of the hosts"),
     ArraySpec("switch_xon_offset_bytes", "int64", ("n_switch",), "bytes",
               "XON when shared + this <= threshold"),
     # congestion control parameters, one record of the policy's dtype, as bytes

@@ -20,13 +20,17 @@ class Ecn:
     """Marking thresholds of a port: RED with a step to certainty at `kmax_bytes`.
 
     With `at_rate_bps` the two thresholds are those of a port of that rate and grow in proportion to
-    the rate; without, they hold for every port.
+    the rate; without, they hold for every port. `when` is a word of the scenario; for "sojourn" the
+    two times hold instead.
     """
 
     kmin_bytes: int
     kmax_bytes: int
     pmax: float
     at_rate_bps: int | None = None
+    when: str = "dequeue"
+    tmin_ps: int = NO_LIMIT
+    tmax_ps: int = NO_LIMIT
 
 
 ECN_AUTO = Ecn(kmin_bytes=100_000, kmax_bytes=400_000, pmax=0.2, at_rate_bps=25_000_000_000)
@@ -107,6 +111,8 @@ class SwitchSettings:
     ecn : Ecn or None
         None: no marking.
     classes : tuple of (int, ClassChanges)
+    class_of : tuple of int
+        Class of the packets of each class of the hosts, by way of their DSCP.
     """
 
     switch_latency_ps: int = _SWITCH.latency
@@ -121,6 +127,7 @@ class SwitchSettings:
     headroom_pool_bytes: int | None = _SWITCH.headroom_pool
     ecn: Ecn | None = ECN_AUTO
     classes: tuple[tuple[int, ClassChanges], ...] = ()
+    class_of: tuple[int, ...] = tuple(range(N_CLASS))
 
     def traffic_classes(self) -> list[TrafficClass]:
         """The eight classes, changes applied to the defaults.

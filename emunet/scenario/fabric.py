@@ -14,6 +14,7 @@ from emunet.scenario.fields import (
     Delay,
     Finding,
     Maybe,
+    NumberMap,
     Parameters,
     Text,
     Whole,
@@ -88,6 +89,15 @@ class Transport(Model):
     klass: Annotated[
         int, _CLASS, Field(alias="class"), about("priority class of messages that give none")
     ] = 3
+    dscp: Annotated[
+        dict[int, int],
+        NumberMap(Whole(0, 7), Whole(0, 63), "classes 0 to 7 with their DSCP, 0 to 63: {3: 26}"),
+        about(
+            "DSCP of the packets of a class; others: 26 for class 3, 48 for class 6, else 8 times "
+            "the class (class selectors)",
+            "26 and 48: the NICs' defaults",
+        ),
+    ] = Field(default_factory=dict)
     cnp_class: Annotated[
         int, _CLASS, about("priority class of CNPs", "DSCP 48, the NICs' default")
     ] = 6
@@ -107,6 +117,10 @@ class Transport(Model):
     linger: Annotated[
         int, Delay(), about("life of a receiver's state after its sender is done; L at least")
     ] = 1_000_000_000
+
+    def dscp_of(self, klass: int) -> int:
+        """DSCP of the packets of a class."""
+        return self.dscp.get(klass, {3: 26, 6: 48}.get(klass, 8 * klass))
 
     def cross_checks(self) -> Iterable[Finding]:
         if self.recovery == "sr" and self.sr_reorder >= self.sr_window:

@@ -6,7 +6,7 @@ must carry their unit; values given in Python may also be integers in base units
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -535,6 +535,35 @@ class Parameters(Leaf):
 
     def allowed(self) -> str:
         return "a mapping of names to numbers, texts with units, or true and false"
+
+
+class NumberMap(Leaf):
+    """A mapping of whole numbers to whole numbers."""
+
+    def __init__(self, key: Whole, value: Whole, what: str) -> None:
+        self.key, self.value, self.what = key, value, what
+
+    def parse(self, value: Any, text: bool) -> dict[int, int]:
+        if not isinstance(value, Mapping):
+            refuse(value, "is not a mapping", self.allowed())
+        found: list[Finding] = []
+        read = {}
+        for name, entry in value.items():
+            try:
+                # keys of a file are text, even if they are numbers
+                key = int(name) if isinstance(name, str) and name.isdecimal() else name
+                read[self.key.parse(key, text=False)] = self.value.parse(entry, text)
+            except Findings as error:
+                found += [finding.below(str(name)) for finding in error.items]
+        if found:
+            raise Findings(found)
+        return dict(sorted(read.items()))
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": self.value.schema()}
+
+    def allowed(self) -> str:
+        return self.what
 
 
 class Maybe(Leaf):

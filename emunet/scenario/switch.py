@@ -19,12 +19,14 @@ from emunet.scenario.fields import (
     Flag,
     ListOf,
     Maybe,
+    NumberMap,
     OrWord,
     Rate,
     Ratio,
     Size,
     Text,
     Whole,
+    Word,
     about,
     refuse,
 )
@@ -34,13 +36,36 @@ _CLASS = Whole(0, CLASSES - 1)
 
 
 class Ecn(Model):
-    """Marking ramp on an egress queue's bytes: never up to kmin, pmax at kmax, always above."""
+    """Marking ramp on a queue's bytes, or on the time of packets in it."""
 
     noun: ClassVar[str] = "ecn"
 
-    kmin: Annotated[int, Size(), about("no packet is marked up to this many queued bytes")]
-    kmax: Annotated[int, Size(1), about("every packet is marked above this many queued bytes")]
-    pmax: Annotated[float, Ratio(0, 1), about("probability of a mark at kmax", _HPCC)] = 0.2
+    kmin: Annotated[
+        int | None, Maybe(Size()), about("no packet is marked up to this many queued bytes")
+    ] = None
+    kmax: Annotated[
+        int | None, Maybe(Size(1)), about("every packet is marked above this many queued bytes")
+    ] = None
+    pmax: Annotated[float, Ratio(0, 1), about("probability of a mark at kmax or tmax", _HPCC)] = (
+        0.2
+    )
+    when: Annotated[
+        Literal["dequeue", "enqueue", "sojourn"],
+        Word("dequeue", "enqueue", "sojourn"),
+        about(
+            "dequeue: by the queue's bytes when a packet is sent; enqueue: when it joins; sojourn: "
+            "by the time for which it has waited when it is sent, with tmin and tmax",
+            "sojourn: TCN, CoNEXT 2016",
+        ),
+    ] = "dequeue"
+    tmin: Annotated[
+        int | None, Maybe(Time()), about("sojourn: no packet is marked that waited up to this")
+    ] = None
+    tmax: Annotated[
+        int | None,
+        Maybe(Time()),
+        about("sojourn: every packet is marked that waited longer; null: tmin, a step"),
+    ] = None
     at: Annotated[
         int | None,
         Maybe(Rate()),
@@ -51,7 +76,21 @@ class Ecn(Model):
     ] = None
 
     def cross_checks(self) -> Iterable[Finding]:
-        if self.kmin >= self.kmax:
+        needed, others = ["kmin", "kmax"], ["tmin", "tmax"]
+        if self.when == "sojourn":
+            needed, others = ["tmin"], ["kmin", "kmax", "at"]
+        for key in needed:
+            if getattr(self, key) is None:
+                meaning = type(self).model_fields[key].description
+                yield Finding(NO_VALUE, "is missing", "", f'add "{key}": {meaning}', at=(key,))
+        for key in others:
+            if getattr(self, key) is not None:
+                problem = f"is of no use with when: {self.when}"
+                yield Finding(NO_VALUE, problem, ", ".join(needed), at=(key,))
+        if self.tmin is not None and self.tmax is not None and self.tmin > self.tmax:
+            tmin, tmax = Time().spell(self.tmin), Time().spell(self.tmax)
+            yield Finding(tmin, f"is above tmax ({tmax})", f"up to {tmax}", at=("tmin",))
+        if self.kmin is not None and self.kmax is not None and self.kmin >= self.kmax:
             fix = (
                 "swap them"
                 if self.kmin > self.kmax
@@ -79,7 +118,7 @@ def _ecn(value: Any, info: ValidationInfo) -> Any:
     refuse(
         value,
         "is not known",
-        "auto, false, or {kmin, kmax, pmax, at}",
+        "auto, false, or {kmin, kmax, pmax, at, when}",
         "did you mean false?" if off else "",
     )
 
@@ -246,7 +285,14 @@ class Switch(Model):
             _HPCC,
         ),
     ] = "auto"
-
+    dscp: Annotated[
+        dict[int, int],
+        NumberMap(Whole(0, 63), _CLASS, "DSCPs 0 to 63 with their class, 0 to 7: {26: 3}"),
+        about(
+            "class in which packets with a DSCP are kept and paused here; others: DSCP // 8",
+            "class selectors, RFC 2474",
+        ),
+    ] = Field(default_factory=dict)
     classes: Annotated[
         dict[int, TrafficClass],
         BeforeValidator(_classes),

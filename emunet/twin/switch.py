@@ -19,11 +19,14 @@ from emunet._core.rows import (
     POOL_SHARED,
     QUEUE,
 )
-from emunet.plan.schema import N_CLASS
+from emunet.plan.schema import MARK_WHEN, N_CLASS
 from emunet.twin.agenda import CONTROL, DEPARTURE, IDLE, SAMPLE
 from emunet.twin.node import CHANGE, EXPIRY, REFRESH, Node, World
 from emunet.twin.port import SLOT_BYTES, Held, Packet, Port
 from emunet.twin.watermark import PERIODIC, SINCE_START, Level, Schedule
+
+DEQUEUE, ENQUEUE, SOJOURN = range(len(MARK_WHEN))
+"""When a port marks: `port_ecn_when`."""
 
 QUEUE_SAMPLE, MEASURE, CLEAR = range(3)
 """Numbers of the events of kind SAMPLE."""
@@ -58,6 +61,7 @@ class Switch(Node):
             int(plan.port_headroom_bytes[port.index]) for port in self.ports
         ]
         self.headroom_pool_bytes = int(plan.switch_headroom_bytes[index])
+        self.class_of = [int(c) for c in plan.switch_class_of[index]]
         self.xon_offset_bytes = int(plan.switch_xon_offset_bytes[index])
         self.queue: list[list[deque[Held]]] = [
             [deque() for _ in range(N_CLASS)] for _ in self.ports
@@ -99,7 +103,7 @@ class Switch(Node):
 
     def admit(self, i: int, o: int, packet: Packet, now: int) -> bool:
         """Charge a packet that has arrived, or refuse it; XOFF is decided here."""
-        c, b = packet.klass, self.charged_bytes(packet)
+        c, b = self.class_of[packet.klass], self.charged_bytes(packet)
         growth = self.shared_bytes(i, c, b) - self.shared_bytes(i, c)
         fits_pool = self.used_bytes + growth <= self.shared_pool_bytes
         room = self.reserved_bytes[c] + self.threshold_bytes(self.queue_limit[c])
@@ -178,7 +182,8 @@ class Switch(Node):
 
     def uncharge(self, port: Port, held: Held, now: int) -> None:
         """A packet has left a port's queue and its group."""
-        i, c, b = held.in_port, held.packet.klass, self.charged_bytes(held.packet)
+        i, b = held.in_port, self.charged_bytes(held.packet)
+        c = self.class_of[held.packet.klass]
         self.queue_bytes[port.local][c] -= b
         self.charge_group(i, c, -b, -min(b, self.headroom_bytes[i][c]) if self.xoff[i][c] else 0)
         self.touched(i, port.local, c, now)
@@ -223,7 +228,7 @@ class Switch(Node):
     # events
 
     def receive(self, port: Port, packet: Packet, now: int) -> None:
-        i, c = port.local, packet.klass
+        i, c = port.local, self.class_of[packet.klass]
         choice = self.route(packet.dst, packet.key)
         if choice < 0 or choice in self.closed:
             self.lose(port, packet, "unrouted", now)
@@ -239,11 +244,14 @@ class Switch(Node):
         self.world.records.packet_event(
             now, self.node, i, EVENT_ARRIVE, packet, self.group_bytes[i][c]
         )
+        queue_bytes = self.queue_bytes[out.local][c]
+        self.mark(ENQUEUE, out, packet, queue_bytes, queue_bytes, now)
         self.plan_departure(out, now)
 
     def drop(self, port: Port, packet: Packet, now: int) -> None:
         """Account for a packet that found no room."""
-        c, lossless, totals = packet.klass, self.lossless[packet.klass], self.world.records.totals
+        c, totals = self.class_of[packet.klass], self.world.records.totals
+        lossless = self.lossless[c]
         port.count["dropped_packets"] += 1
         port.count["dropped_bytes"] += packet.bytes
         port.count["dropped_lossless_packets"] += lossless
@@ -257,7 +265,7 @@ class Switch(Node):
         """Account for a packet that has come in by a port and has no way out of the switch."""
         port.count[f"{cause}_packets"] += 1
         self.world.records.totals[f"{cause}_packets"] += 1
-        group_bytes = self.group_bytes[port.local][packet.klass]
+        group_bytes = self.group_bytes[port.local][self.class_of[packet.klass]]
         self.world.records.packet_event(
             now, self.node, port.local, EVENT_DROP, packet, group_bytes
         )
@@ -319,29 +327,40 @@ class Switch(Node):
         packet, queue_bytes = held.packet, self.queue_bytes[port.local][c]
         if not self.queue[port.local][c]:
             self.deficit_bytes[port.local][c] = 0
-        if packet.kind == PACKET_DATA and self.decide_mark(port, queue_bytes):
+        self.mark(DEQUEUE, port, packet, queue_bytes, queue_bytes, now)
+        self.mark(SOJOURN, port, packet, now - held.admitted_ps, queue_bytes, now)
+        self.world.records.totals["queued_packets"] -= 1
+        port.sending = held
+        port.sending_end_ps = self.transmit(port, packet, now, queue_bytes)
+
+    def mark(
+        self, when: int, port: Port, packet: Packet, value: int, queue_bytes: int, now: int
+    ) -> None:
+        """Mark a data packet, if its port marks at this moment, by bytes or time waited."""
+        if packet.kind != PACKET_DATA or self.world.plan.port_ecn_when[port.index] != when:
+            return
+        if self.decide_mark(port, when, value):
             packet.marked = True
             port.count["marked_packets"] += 1
             self.world.records.totals["marked_packets"] += 1
             self.world.records.packet_event(
                 now, self.node, port.local, EVENT_MARK, packet, queue_bytes
             )
-        self.world.records.totals["queued_packets"] -= 1
-        port.sending = held
-        port.sending_end_ps = self.transmit(port, packet, now, queue_bytes)
 
-    def decide_mark(self, port: Port, queue_bytes: int) -> bool:
+    def decide_mark(self, port: Port, when: int, value: int) -> bool:
         """Whether a data packet gets a congestion mark."""
         plan, p = self.world.plan, port.index
-        kmin_bytes, kmax_bytes = int(plan.port_ecn_kmin_bytes[p]), int(plan.port_ecn_kmax_bytes[p])
-        if queue_bytes <= kmin_bytes:
+        low, high = int(plan.port_ecn_kmin_bytes[p]), int(plan.port_ecn_kmax_bytes[p])
+        if when == SOJOURN:
+            low, high = int(plan.port_ecn_tmin_ps[p]), int(plan.port_ecn_tmax_ps[p])
+        if value <= low:
             return False
-        if queue_bytes > kmax_bytes:
+        if value > high:
             return True
         unit = self.world.draws.mark_unit(p, port.mark_draws)
         port.mark_draws += 1
-        slope = float(plan.port_ecn_pmax[p]) / float(kmax_bytes - kmin_bytes)
-        return unit < slope * float(queue_bytes - kmin_bytes)
+        slope = float(plan.port_ecn_pmax[p]) / float(high - low)
+        return unit < slope * float(value - low)
 
     def plan_departure(self, port: Port, now: int) -> None:
         if port.sending is not None:

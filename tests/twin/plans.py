@@ -59,10 +59,14 @@ FABRIC: dict[str, Any] = {
     "kmin_bytes": NO_LIMIT,
     "kmax_bytes": NO_LIMIT,
     "pmax": 0.0,
+    "class_of": range(N_CLASS),
+    "mark_when": [0],
+    "tmin_ps": NO_LIMIT,
+    "tmax_ps": NO_LIMIT,
 }
 """What all switches, NICs and ports have alike; `by_class` are arrays of the Plan, eight values
-each, instead of what `alpha` and `lossless_classes` give; `losses` are arrays of ports, repeated as
-often as it takes."""
+each, instead of what `alpha` and `lossless_classes` give; `losses` and `mark_when` are arrays of
+ports, repeated as often as it takes."""
 
 
 class Cable(NamedTuple):
@@ -172,6 +176,9 @@ def _ports(n_host: int, n_node: int, cables: list[Cable], fabric: dict[str, Any]
             is_host, fabric["nic_pause_latency_ps"], fabric["switch_pause_latency_ps"]
         ),
         "port_last_hop": ~is_host & is_host[peer],
+        "port_ecn_when": np.resize(fabric["mark_when"], n_port),
+        "port_ecn_tmin_ps": np.full(n_port, fabric["tmin_ps"]),
+        "port_ecn_tmax_ps": np.full(n_port, fabric["tmax_ps"]),
         "port_ecn_kmin_bytes": np.full(n_port, fabric["kmin_bytes"]),
         "port_ecn_kmax_bytes": np.full(n_port, fabric["kmax_bytes"]),
         "port_ecn_pmax": np.full(n_port, fabric["pmax"]),
@@ -258,6 +265,7 @@ def _switches(
     lossless = np.tile(np.isin(np.arange(N_CLASS), fabric["lossless_classes"]), (n_switch, 1))
     return {
         "switch_buffer_bytes": fabric["shared_bytes"] + carved,
+        "switch_class_of": np.tile(fabric["class_of"], (n_switch, 1)),
         "switch_shared_bytes": np.full(n_switch, fabric["shared_bytes"]),
         "switch_headroom_bytes": np.minimum(
             n_port * len(fabric["lossless_classes"]) * fabric["headroom_bytes"],

@@ -76,7 +76,13 @@ def random_case(case_seed: int, **changes: Any) -> Case:
         cables,
         blocks,
         _policy(rng),
-        **{**_settings(rng), **_buffers(case_seed), **_losses(case_seed), **changes},
+        **{
+            **_settings(rng),
+            **_buffers(case_seed),
+            **_losses(case_seed),
+            **_marks(case_seed),
+            **changes,
+        },
     )
     if case_seed % 5 == 1:
         plan = with_faults(plan, random.Random(f"emunet twin faults {case_seed}"))
@@ -246,6 +252,20 @@ def _losses(case_seed: int) -> dict[str, Any]:
             "port_loss_change": [[rng.choice([0.0, 0.05]), 0.4] for _ in range(n)],
             "port_bit_error": [rng.choice([0.0, 1e-6]) for _ in range(n)],
         }
+    }
+
+
+def _marks(case_seed: int) -> dict[str, Any]:
+    """In two of three cases other moments of marking, and classes that are not the hosts'."""
+    rng = random.Random(f"emunet twin marks {case_seed}")
+    if case_seed % 3 == 2:
+        return {}
+    tmin_ps = rng.choice([0, 1 * US, 5 * US])
+    return {
+        "class_of": rng.choice([range(8), [0, 1, 2, 5, 4, 3, 6, 7], [3] * 8]),
+        "mark_when": [rng.randrange(3) for _ in range(7)],
+        "tmin_ps": tmin_ps,
+        "tmax_ps": tmin_ps + rng.choice([0, 3 * US, 20 * US]),
     }
 
 
