@@ -82,6 +82,9 @@ class Progress(Protocol):
     def update(self, status: Status) -> None:
         """The run stands at `status`; called a few times a second."""
 
+    def warn(self, text: str) -> None:
+        """Something to know at once has come up."""
+
     def close(self) -> None:
         """The run has ended."""
 
@@ -91,6 +94,9 @@ class Silent:
 
     def update(self, status: Status) -> None:
         """Nothing."""
+
+    def warn(self, text: str) -> None:
+        """Nothing: the result says it."""
 
     def close(self) -> None:
         """Nothing."""
@@ -111,6 +117,10 @@ class Lines:
             with suppress(OSError):
                 print(status.words(), file=self._stream, flush=True)
             self._next_s = time.monotonic() + self._every_s
+
+    def warn(self, text: str) -> None:
+        """Print it."""
+        print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
         """Nothing: the last words are the result's."""
@@ -139,6 +149,10 @@ class Bar:
         fraction = status.fraction
         total = 1.0 if fraction is not None else None
         self._bar.update(self._task, total=total, completed=fraction or 0.0, words=status.words())
+
+    def warn(self, text: str) -> None:
+        """Print it above the bar."""
+        self._bar.console.print(text, markup=False, highlight=False)
 
     def close(self) -> None:
         """Remove the bar."""

@@ -16,6 +16,7 @@ import numpy as np
 from emunet import __version__
 from emunet._core import MOST_THREADS, is_checked, load_engine, rows
 from emunet.analysis import Run
+from emunet.deadlock import DeadlockWatch
 from emunet.errors import EngineError, UsageError
 from emunet.info import build_facts, machine_facts, peak_rss_bytes
 from emunet.interrupt import Interrupts
@@ -309,6 +310,7 @@ class _Loop:
         self._windows = FIRST_TURN_WINDOWS
         self._expected_hops = 0
         self._cut = False
+        self._deadlocks = DeadlockWatch(self.plan, prepared.scenario.record.deadlocks or 0)
 
     @property
     def plan(self) -> Plan:
@@ -379,18 +381,33 @@ class _Loop:
             chunk = following
 
     def _advance(self, engine: Any, horizon_ps: int) -> str:
-        """Run up to `horizon_ps`, turn by turn; the reason why it stopped."""
+        """Run up to `horizon_ps`, turn by turn; the reason why it stopped.
+
+        Where it looks for deadlocks depends on simulated time alone.
+        """
         while True:
+            stop_ps = min(horizon_ps, self._deadlocks.next_ps)
             began = time.perf_counter()
             with nullcontext() if self.twin else self._interrupts.away():
-                status = engine.run(horizon_ps, self._windows)
+                status = engine.run(stop_ps, self._windows)
             self.recorder.append_rows(engine.drain())
             self.progress.update(self._status(engine))
             if self._interrupts.requested:
                 return "interrupted"
+            if status == rows.UNTIL and stop_ps == self._deadlocks.next_ps:
+                self._look_for_deadlocks(engine, stop_ps)
+                if stop_ps < horizon_ps:
+                    continue
             if status != rows.PAUSED:
                 return rows.REASONS[status]
             self._pace(time.perf_counter() - began)
+
+    def _look_for_deadlocks(self, engine: Any, now_ps: int) -> None:
+        """Record the circles of pauses that are new, and say so."""
+        n_said = len(self._deadlocks.warnings)
+        self.recorder.append_deadlocks(self._deadlocks.look(engine, now_ps))
+        for text in self._deadlocks.warnings[n_said:]:
+            self.progress.warn(text)
 
     def _pace(self, turn_s: float) -> None:
         """Adapt the windows of a turn to `TURN_S`; results never depend on where turns end."""
@@ -507,6 +524,8 @@ class _Loop:
             reason == rows.REASONS[rows.STUCK] and not self.totals["queued_packets"]
         )
         self.now_ps = int(engine.moved_ps if done else engine.now_ps)
+        if reason in (rows.REASONS[status] for status in (rows.DONE, rows.UNTIL, rows.STUCK)):
+            self._look_for_deadlocks(engine, engine.now_ps)
         self.recorder.finish(
             engine.ports(),
             engine.switches(),
@@ -549,6 +568,7 @@ class _Loop:
         said = []
         if is_checked() and not self.twin:
             said.append("this is the checked build of the engine; its speed says nothing")
+        said += self._deadlocks.warnings
         lossless = self.totals["dropped_lossless_packets"]
         if lossless:
             said.append(

@@ -70,7 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Which part of emunet may import which other: always downwards."""
 
-PART_OF = dict.fromkeys(("verify", "selftest", "dryrun", "interrupt", "watch"), "run")
+PART_OF = dict.fromkeys(("verify", "selftest", "dryrun", "interrupt", "watch", "deadlock"), "run")
 """Modules beside run.py that belong to its part."""
 
 WALL_CLOCK_OR_CHANCE = re.compile(

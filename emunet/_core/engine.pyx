@@ -25,6 +25,7 @@ from emunet._core.save cimport Stream, sim_exchange, stream_close
 from emunet._core.sim cimport (node_due, recv_epsn, recv_new, send_new, send_waiting, sim_active,
                                sim_due, thread_merge, window_edge, window_run, work_left)
 from emunet._core.types cimport *
+from emunet._core.waits cimport switch_waits
 from emunet._core.watermark cimport (CLEAR_PERIODIC, N_PORT_OBJECT, PG_HEADROOM, PG_SHARED,
                                      POOL_HEADROOM, POOL_SHARED, QUEUE, headroom_time,
                                      held_byte_ps, object_index, pool_index, since_start,
@@ -602,6 +603,30 @@ cdef class Engine(Fabric):
                                           * self.sim.mtu_bytes)
                 found.append(_unfinished_tuple(&row))
         return np.array(sorted(found), dtype=R.UNFINISHED_ROW)
+
+    def waits(self):
+        """Groups in XOFF and the paused ports that they wait for: `rows.WAITS_ROW`.
+
+        Only groups of which nothing can leave, or come, by itself (semantics 6.1).
+        """
+        cdef int32_t i, c
+        cdef Switch* sw
+        cdef uint8_t[:, ::1] marks
+        parts = [np.empty(0, dtype=R.WAITS_ROW)]
+        for i in range(self.sim.n_switch):
+            sw = &self.sim.switches[i]
+            for c in range(N_CLASS if sw.n_xoff else 0):
+                if not (sw.lossless >> c) & 1:
+                    continue
+                found = np.zeros((sw.n_port, sw.n_port), dtype=np.uint8)
+                marks = found
+                switch_waits(&self.sim, sw, c, &marks[0, 0])
+                pairs = np.argwhere(found)
+                part = np.empty(len(pairs), dtype=R.WAITS_ROW)
+                part["node"], part["klass"] = sw.node, c
+                part["in_port"], part["out_port"] = (sw.port_start + pairs).T
+                parts.append(part)
+        return np.concatenate(parts)
 
     @property
     def failure(self):

@@ -106,6 +106,24 @@ UNFINISHED_ROW = np.dtype([
     ("wait", "i4"),             # WAIT_*
 ])
 
+WAITS_ROW = np.dtype([
+    ("node", "i4"),             # switch
+    ("klass", "i4"),
+    ("in_port", "i4"),          # global number: the group's port
+    ("out_port", "i4"),         # global number: a paused port behind which it has packets
+])
+"""``Engine.waits()``: what groups in XOFF wait for that nothing here can empty, in field order."""
+
+DEADLOCK_ROW = np.dtype([
+    ("time_ps", "i8"),          # when it was seen first
+    ("cycle", "i4"),            # number of the circle
+    ("position", "i4"),         # within it; the last one waits for the first
+    ("node", "i4"),             # switch
+    ("in_port", "i4"),          # global number: port of the group that is full
+    ("out_port", "i4"),         # global number: paused port behind which it has packets
+    ("klass", "i4"),
+])
+
 QUEUE, PG_SHARED, PG_HEADROOM, POOL_SHARED, POOL_HEADROOM = range(5)
 WATERMARK_OBJECTS = ("queue", "pg_shared", "pg_headroom", "pool_shared", "pool_headroom")
 """`object` of a watermark.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from emunet.analysis.deadlock import deadlocks
 from emunet.analysis.percentiles import spread
 from emunet.analysis.queues import buffer_summary, port_summary
 from emunet.analysis.sizes import size_bins
@@ -56,8 +57,8 @@ def summary(run: Tables) -> dict[str, Any]:
         ``by_size`` splits them, next to the number of messages (`flows`) and of delivered ones;
         ``by_tag`` splits all delivered messages by workload item. ``packets``, ``pfc``:
         totals (`pauses` are XOFF frames, refreshes included; `paused_ps` is summed over ports and
-        classes). ``ports``, ``buffers``: see `emunet.analysis.queues`. ``engine``: speed;
-        ``digest``: of the results.
+        classes). ``deadlocks``: see `emunet.analysis.deadlock`. ``ports``, ``buffers``: see
+        `emunet.analysis.queues`. ``engine``: speed; ``digest``: of the results.
 
         Percentiles are values that occurred (`emunet.analysis.percentiles`).
     """
@@ -70,6 +71,7 @@ def summary(run: Tables) -> dict[str, Any]:
         "flows": _flows(run, cut=meta.get("reason") == CUT_REASON),
         "packets": {key: totals.get(name) for key, name in _PACKETS.items()},
         "pfc": {key: totals.get(name) for key, name in _PFC.items()},
+        "deadlocks": deadlocks(run),
         "ports": port_summary(run, end_ps),
         "buffers": buffer_summary(run),
         "engine": _engine(engine, totals.get("packet_hops")),

@@ -57,7 +57,8 @@ def _exit_code(result: FinishedRun) -> int:
     if not flows["unfinished"]:
         return OK
     words = f"{flows['unfinished']} of {flows['total']} flows unfinished"
-    failure = RunIncomplete(words, unfinished_reasons(result))
+    circles = [f"deadlock: {found['cycle']}" for found in result.summary["deadlocks"]]
+    failure = RunIncomplete(words, [*circles, *unfinished_reasons(result)])
     with suppress(OSError):
         print(failure, file=sys.stderr)
     return failure.exit_code

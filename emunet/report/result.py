@@ -39,6 +39,9 @@ def print_result(summary: Summary, console: Console) -> None:
     _print_heading(summary, console)
     _print_flows(summary["flows"], console)
     _print_packets(summary, console)
+    for found in summary["deadlocks"]:
+        line = f"deadlock, seen at {time_text(found['time_ps'])}: {found['cycle']}"
+        print_line(console, line, "red")
     _print_ports(summary["ports"], console)
     _print_buffers(summary["buffers"], console)
     _print_engine(summary["engine"], console)

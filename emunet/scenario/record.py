@@ -132,6 +132,11 @@ class Record(Model):
         Packets | None, BeforeValidator(_packets), about("packet events; true: all; null: none")
     ] = None
     pfc: Annotated[bool, Flag(), about("every XOFF and XON")] = True
+    deadlocks: Annotated[
+        int | None,
+        Maybe(Time(1_000_000)),
+        about("simulated time between looks for circles of pauses; null: only at the end"),
+    ] = 1_000_000_000
     watermarks: Annotated[
         Watermarks, BeforeValidator(_watermarks), about("samples and clears of watermarks")
     ] = Watermarks()

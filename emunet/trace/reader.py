@@ -22,7 +22,7 @@ _DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeE
 # Tables have all their columns, or are not there.
 _WHOLE = (
     "flows", "ports", "switches", "watermarks", "samples/queues", "samples/periodic", "packets",
-    "pfc", "unfinished",
+    "pfc", "deadlocks", "unfinished",
 )  # fmt: skip
 # Without a lock first: a `.part` file may be locked by its writer. All opens of a file in one
 # process must agree, so the others follow what somebody else in this process has chosen.

@@ -14,6 +14,7 @@ from emunet.plan.schema import Plan
 from emunet.trace.digest import FLOW_BLOCK, ResultDigest
 from emunet.trace.flows import Columns, FlowResults
 from emunet.trace.schema import (
+    DEADLOCK_COLUMNS,
     MESSAGE_COLUMNS,
     PORT_COLUMNS,
     RESULT_COLUMNS,
@@ -139,6 +140,7 @@ class Recorder(ABC):
         self._table("flows/results", RESULT_COLUMNS, FLOW_BLOCK)
         for key in self._recorded:
             self._table(ROW_TABLES[key][0], ROW_TABLES[key][1])
+        self._table("deadlocks", DEADLOCK_COLUMNS, FLOW_BLOCK)
         if "queues" in self._recorded:
             self._attributes("samples/queues", {"every_ps": queues_every_ps, "ports": queues_ports})
         if "periodic" in self._recorded:
@@ -186,6 +188,13 @@ class Recorder(ABC):
                 group, {s.name: rows[renamed.get(s.name, s.name)].astype(s.dtype) for s in columns}
             )
             self._recorded[key] += len(rows)
+
+    def append_deadlocks(self, found: np.ndarray) -> None:
+        """Take circles of pauses that have been found: DEADLOCK_ROW array."""
+        if len(found):
+            self._append(
+                "deadlocks", {s.name: found[s.name].astype(s.dtype) for s in DEADLOCK_COLUMNS}
+            )
 
     def finish(
         self,

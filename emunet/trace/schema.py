@@ -215,6 +215,19 @@ UNFINISHED_COLUMNS: tuple[Dataset, ...] = (
     _column("unfinished", "wait", "int32", "", "what it waited for at the end", rows.WAIT_NAMES),
 )
 
+DEADLOCK_COLUMNS: tuple[Dataset, ...] = (
+    _column("deadlocks", "time_ps", "int64", "ps",
+            "when it was seen first, at most `record.deadlocks` after it closed"),
+    _column("deadlocks", "cycle", "int32", "", "number of the circle"),
+    _column("deadlocks", "position", "int32", "", "within it; the last one waits for the first"),
+    _column("deadlocks", "node", "int32", "", "node number of the switch"),
+    _column("deadlocks", "in_port", "int32", "",
+            "global number of the port whose priority group is full"),
+    _column("deadlocks", "out_port", "int32", "",
+            "global number of the paused port behind which the group has packets"),
+    _column("deadlocks", "klass", "int32", "", "priority class"),
+)  # fmt: skip
+
 ROW_TABLES: dict[str, tuple[str, tuple[Dataset, ...], dict[str, str]]] = {
     "queues": ("samples/queues", QUEUE_COLUMNS, {}),
     "events": ("packets", PACKET_COLUMNS, {"occupancy_bytes": "occupancy", "frame_bytes": "bytes"}),
@@ -306,6 +319,7 @@ DATASETS: tuple[Dataset, ...] = (
     *PERIODIC_COLUMNS,
     *PACKET_COLUMNS,
     *PFC_COLUMNS,
+    *DEADLOCK_COLUMNS,
     *UNFINISHED_COLUMNS,
 )
 """The whole trace but its attributes."""

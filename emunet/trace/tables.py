@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TABLES = (
     "flows", "ports", "switches", "watermarks", "samples/queues", "samples/periodic", "packets",
-    "pfc", "unfinished",
+    "pfc", "deadlocks", "unfinished",
 )  # fmt: skip
 """Groups that are tables."""
 
@@ -184,6 +184,11 @@ class Tables:
     def pfc(self) -> pd.DataFrame:
         """XOFF and XON decisions of switch ports."""
         return self._frame("pfc", self.columns("pfc"))
+
+    @cached_property
+    def deadlocks(self) -> pd.DataFrame:
+        """Circles of pauses: a row for each switch of each, in order."""
+        return self._frame("deadlocks", self.columns("deadlocks"))
 
     @cached_property
     def unfinished(self) -> pd.DataFrame:

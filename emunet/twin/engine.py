@@ -31,6 +31,7 @@ from emunet._core.rows import (
     WAIT_PAUSED,
     WAIT_START,
     WAIT_WINDOW,
+    WAITS_ROW,
     WATERMARK_ROW,
 )
 from emunet.plan.schema import N_CLASS, Plan
@@ -41,6 +42,7 @@ from emunet.twin.node import EXPIRY, Node, World
 from emunet.twin.records import Records
 from emunet.twin.sender import START, Sender
 from emunet.twin.switch import QUEUE_SAMPLE, Switch
+from emunet.twin.waits import waits
 from emunet.twin.watermark import PERSISTENT, SINCE_START, USER, Level, Schedule
 
 MOST_PACKETS = (1 << 32) - 1
@@ -330,6 +332,10 @@ class TwinEngine:
                     (s.flow, until_ps, delivered_bytes, s.size_bytes, host.node, s.dst, port, wait)
                 )
         return np.array(sorted(rows), UNFINISHED_ROW)
+
+    def waits(self) -> np.ndarray:
+        """Groups in XOFF and the paused ports that they wait for: `rows.WAITS_ROW`."""
+        return np.array(waits(self._world, self._switches), WAITS_ROW)
 
     def _wait(self, sender: Sender) -> tuple[int, int, int]:
         """Until when, at which port and for what an unfinished message waits."""

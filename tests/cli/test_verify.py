@@ -179,6 +179,7 @@ def test_a_run_that_got_stuck_gets_stuck_again(emunet: Callable, tmp_path: Path)
         out=path,
     )
     assert result.reason == "stuck"
+    assert len(result.deadlocks) == n
     result.close()
     answer = emunet("verify", path, "--json")
     assert (answer.code, answer.json["problems"]) == (0, [])

@@ -56,6 +56,21 @@ def test_a_deadlock_of_pauses_ends_alike() -> None:
     assert_agree(deadlock_case())
 
 
+@pytest.mark.parametrize("seed", [-1, *SEEDS[::3]])
+def test_who_waits_for_whom_agrees_at_any_time(seed: int) -> None:
+    """Semantics 6.1: at any instant both see the same groups wait for the same ports."""
+    case = deadlock_case() if seed < 0 else random_case(seed, lossless_classes=(0, 3, 5))
+    draw = random.Random(f"waits {seed}")
+    engines = [load_engine()(case.plan, threads=draw.choice([1, 2])), TwinEngine(case.plan)]
+    for engine in engines:
+        submit(engine, case.messages)
+    for now_ps in sorted(draw.randrange(1, 400_000_000) for _ in range(40)):
+        ends = [engine.run(now_ps) for engine in engines]
+        assert ends[0] == ends[1]
+        found = [engine.waits().tolist() for engine in engines]
+        assert found[0] == found[1], f"at {now_ps} ps"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", MANY_SEEDS[::50])
 def test_many_random_cases_agree_event_for_event(first: int) -> None:

@@ -116,7 +116,8 @@ def test_head_reads_no_more_than_it_shows(path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(run.source, "read", noting)
     assert len(run.head("packets", 4)) == 4
     assert {stop for group, stop in asked if group == "packets"} == {4}
-    assert [len(run.head(name, 2)) for name in TABLES] == [2] * len(TABLES)
+    rows = {name: len(run.head(name, 2)) for name in TABLES}
+    assert rows == {name: 0 if name == "deadlocks" else 2 for name in TABLES}
 
 
 def test_a_table_not_recorded_is_empty_with_its_columns(path: Path) -> None:
