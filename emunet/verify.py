@@ -248,6 +248,7 @@ def conservation(totals: Mapping[str, int]) -> list[str]:
         )
     for part, whole in (
         ("dropped_lossless_packets", "dropped_packets"),
+        ("dropped_watchdog_packets", "dropped_packets"),
         ("retransmitted_packets", "data_packets"),
         ("flows_finished", "flows_delivered"),
         ("flows_delivered", "flows_submitted"),
@@ -263,6 +264,7 @@ def _port_books(tables: Tables, totals: Mapping[str, int]) -> list[str]:
     sums = {
         "tx_packets": "packet_hops",
         "dropped_lossless_packets": "dropped_lossless_packets",
+        "dropped_watchdog_packets": "dropped_watchdog_packets",
         **{f"{cause}_packets": f"{cause}_packets" for cause in LOSSES},
         "marked_packets": "marked_packets",
         "pause_tx": "pause_frames",

@@ -378,6 +378,7 @@ cdef class Engine(Fabric):
         cdef int64_t[::1] marked = out["marked_packets"], drops = out["dropped_packets"]
         cdef int64_t[::1] drop_bytes = out["dropped_bytes"], pause_tx = out["pause_tx"]
         cdef int64_t[::1] lossless = out["dropped_lossless_packets"], resume_tx = out["resume_tx"]
+        cdef int64_t[::1] watchdog = out["dropped_watchdog_packets"]
         cdef int64_t[::1] pause_rx = out["pause_rx"], paused_ps = out["paused_ps"]
         cdef int64_t[::1] watermark = out["watermark_bytes"]
         cdef int64_t[:, ::1] queue = out["queue_watermark_bytes"], pg = out["pg_watermark_bytes"]
@@ -397,6 +398,7 @@ cdef class Engine(Fabric):
             lossless[i] = cold.n_drop_lossless
             unrouted[i] = cold.n_unrouted
             flushed[i] = cold.n_flushed
+            watchdog[i] = cold.n_drop_watchdog
             pause_tx[i] = cold.n_pause_tx
             resume_tx[i] = cold.n_resume_tx
             pause_rx[i] = cold.n_pause_rx
@@ -553,6 +555,7 @@ cdef class Engine(Fabric):
                 ("dropped_lossless_packets", s.dropped_lossless), ("lost_packets", s.lost),
                 ("down_packets", s.down), ("unrouted_packets", s.unrouted),
                 ("flushed_packets", s.flushed),
+                ("dropped_watchdog_packets", s.dropped_watchdog),
                 ("marked_packets", s.marked),
                 ("out_of_order_packets", s.out_of_order), ("duplicate_packets", s.duplicate),
                 ("stale_packets", s.stale), ("timeouts", s.timeouts),

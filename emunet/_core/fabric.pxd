@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from emunet._core.types cimport Group, HeadroomTime, Queue, Route, Sim, Thread
+from emunet._core.types cimport Group, HeadroomTime, Queue, Route, Sim, Thread, Watch
 
 
 cdef class Fabric:
@@ -16,6 +16,7 @@ cdef class Fabric:
     cdef Group* group_memory
     cdef int64_t* deficit_memory
     cdef HeadroomTime* headroom_memory
+    cdef Watch* watch_memory
     cdef int64_t periodic_ps       # 0: no intervals
     cdef int64_t* clears[2]        # times of the user's clears and of the persistent ones' ...
     cdef int64_t n_clear[2]        # ... ascending; how many

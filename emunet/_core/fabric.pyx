@@ -54,6 +54,7 @@ cdef class Fabric:
         self._load_scalars(log_events, event_filter)
         self._load_nodes()
         self._load_ports()
+        self._load_marks()
         self._load_channels()
         self._load_changes()
         self._load_policy()
@@ -76,6 +77,7 @@ cdef class Fabric:
         free(self.deficit_memory)
         free(self.sim.channel)
         free(self.headroom_memory)
+        free(self.watch_memory)
         free(self.sim.tally)
         free(self.sim.peak)
         free(self.sim.tx)
@@ -191,6 +193,9 @@ cdef class Fabric:
                                  f"the engine allows {1 << 16}")
             sw.shared_bytes = plan.switch_shared_bytes[i]
             sw.xon_offset_bytes = plan.switch_xon_offset_bytes[i]
+            sw.detect_ps = plan.switch_watchdog_detect_ps[i]
+            sw.restore_ps = plan.switch_watchdog_restore_ps[i]
+            sw.forward = plan.switch_watchdog_forward[i]
             sw.lossless = plan.switch_lossless[i]
             sw.headroom_limit_bytes = plan.switch_headroom_bytes[i]
             sw.cell_bytes = plan.switch_cell_bytes[i]
@@ -227,13 +232,6 @@ cdef class Fabric:
         cdef int64_t[::1] latency = self._copy("port_rx_latency_ps", np.int64)
         cdef int64_t[::1] pause_latency = self._copy("port_pause_latency_ps", np.int64)
         cdef int32_t[::1] peers = self._copy("port_peer", np.int32)
-        cdef int64_t[::1] kmin = self._copy("port_ecn_kmin_bytes", np.int64)
-        cdef int64_t[::1] kmax = self._copy("port_ecn_kmax_bytes", np.int64)
-        cdef int64_t low, high
-        cdef int64_t[::1] tmin = self._copy("port_ecn_tmin_ps", np.int64)
-        cdef int64_t[::1] tmax = self._copy("port_ecn_tmax_ps", np.int64)
-        cdef uint8_t[::1] when = self._copy("port_ecn_when", np.uint8)
-        cdef double[::1] pmax = self._copy("port_ecn_pmax", np.float64)
         cdef int64_t[::1] headroom = self._copy("port_headroom_bytes", np.int64)
         sim.port = <Port*>_array(sim.n_port, sizeof(Port))
         sim.cold = <PortCold*>_array(sim.n_port, sizeof(PortCold))
@@ -249,7 +247,11 @@ cdef class Fabric:
         if np.any(self.plan.switch_quantum_bytes):
             self.deficit_memory = <int64_t*>_array((sim.n_port - first) * N_CLASS, sizeof(int64_t))
             sim.deficit = self.deficit_memory - first * N_CLASS
-        sim.arrivals_seen = sim.log_on or bool(np.any(self.plan.port_ecn_when == MARK_ENQUEUE))
+        if np.any(self.plan.switch_watchdog_detect_ps):
+            self.watch_memory = <Watch*>_array((sim.n_port - first) * N_CLASS, sizeof(Watch))
+            sim.watch = self.watch_memory - first * N_CLASS
+            for i in range((sim.n_port - first) * N_CLASS):
+                self.watch_memory[i].due_ps = FOREVER
         sim.tx = <LinkTx*>_array(2 * sim.n_port, sizeof(LinkTx))
         sim.rx = <LinkRx*>_array(2 * sim.n_port, sizeof(LinkRx))
         for i in range(sim.n_port):
@@ -261,15 +263,6 @@ cdef class Fabric:
             p.ser_n = 8_000_000_000_000 // common
             p.ser_d = rates[i] // common
             p.flight_ps = delays[i] + latency[peer]
-            cold.mark_when = when[i]
-            low, high = kmin[i], kmax[i]
-            if when[i] == MARK_SOJOURN:
-                low, high = tmin[i], tmax[i]
-            p.kmin_bytes = (low if when[i] == MARK_DEQUEUE
-                            else -1 if when[i] == MARK_SOJOURN else FOREVER)
-            cold.mark_above = low
-            cold.kmax_bytes = high
-            cold.mark_slope = pmax[i] / <double>(high - low) if high > low else 0.0
             cold.peer = peer
             sim.tx[i].rx = peer
             sim.tx[sim.n_port + i].rx = sim.n_port + peer
@@ -285,6 +278,31 @@ cdef class Fabric:
             if i < first:
                 sim.host_port[i].departure_ps = FOREVER
             sim.rx[i].head_ps = sim.rx[sim.n_port + i].head_ps = FOREVER
+
+    def _load_marks(self):
+        """When and above what ports mark."""
+        cdef Sim* sim = &self.sim
+        cdef int32_t i
+        cdef PortCold* cold
+        cdef int64_t[::1] kmin = self._copy("port_ecn_kmin_bytes", np.int64)
+        cdef int64_t[::1] kmax = self._copy("port_ecn_kmax_bytes", np.int64)
+        cdef int64_t low, high
+        cdef int64_t[::1] tmin = self._copy("port_ecn_tmin_ps", np.int64)
+        cdef int64_t[::1] tmax = self._copy("port_ecn_tmax_ps", np.int64)
+        cdef uint8_t[::1] when = self._copy("port_ecn_when", np.uint8)
+        cdef double[::1] pmax = self._copy("port_ecn_pmax", np.float64)
+        sim.arrivals_seen = sim.log_on or bool(np.any(self.plan.port_ecn_when == MARK_ENQUEUE))
+        for i in range(sim.n_port):
+            cold = &sim.cold[i]
+            cold.mark_when = when[i]
+            low, high = kmin[i], kmax[i]
+            if when[i] == MARK_SOJOURN:
+                low, high = tmin[i], tmax[i]
+            sim.port[i].kmin_bytes = (low if when[i] == MARK_DEQUEUE
+                                      else -1 if when[i] == MARK_SOJOURN else FOREVER)
+            cold.mark_above = low
+            cold.kmax_bytes = high
+            cold.mark_slope = pmax[i] / <double>(high - low) if high > low else 0.0
 
     def _load_channels(self):
         """Links that lose frames or are down, if there are any."""

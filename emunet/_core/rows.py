@@ -73,11 +73,15 @@ QUEUE_ROW = np.dtype([
 ])
 """One row when a sampled port's bytes differ from its last row (0 at the start)."""
 
+PFC_XON, PFC_XOFF, PFC_STORM, PFC_RESTORED = range(4)
+PFC_KINDS = ("xon", "xoff", "storm", "restored")
+"""`on` of a PFC row: what the port has sent, or what its watchdog has found."""
+
 PFC_ROW = np.dtype([
     ("time_ps", "i8"),
     ("port", "i4"),           # global port number of the switch port that sends
     ("klass", "u1"),
-    ("on", "u1"),             # 1 XOFF decided, 0 XON decided; refreshes are not listed
+    ("on", "u1"),             # PFC_*; refreshes are not listed
     ("pad", "u2"),
 ])
 
@@ -170,6 +174,7 @@ PORT_COUNTERS = {
     "dropped_packets": "packets that arrived here and were dropped",
     "dropped_bytes": "frame bytes of those",
     "dropped_lossless_packets": "of those, in a lossless class (must be 0 with enough headroom)",
+    "dropped_watchdog_packets": "of those that were dropped, by the PFC watchdog",
     "lost_packets": "packets lost on the outgoing link",
     "lost_bytes": "frame bytes of those",
     "lost_pauses": "XOFF and XON frames lost on the outgoing link, for whatever cause",
@@ -212,6 +217,7 @@ TOTALS = {
     "delivered_packets": "packets of all kinds that reached their host",
     "dropped_packets": "packets dropped in switches",
     "dropped_lossless_packets": "of those, in a lossless class",
+    "dropped_watchdog_packets": "of those that were dropped, by PFC watchdogs",
     "lost_packets": "packets lost on links that were up",
     "down_packets": "packets lost because a link was down",
     "unrouted_packets": "packets dropped in switches that had no way on",

@@ -12,7 +12,7 @@ from emunet._core.memory cimport rows_add
 from emunet._core.types cimport (N_CLASS, Channel, Group, HeadroomTime, Heap, Host, HostPort,
                                  LinkRx, LinkTx, Packet, Peak, Pool, Port, PortCold, Queue,
                                  RecvHalf, Rows, SendHalf, Sim, Slot, Switch, Table, Tally, Thread,
-                                 Timer, Totals)
+                                 Timer, Totals, Watch)
 from emunet._core.watermark cimport n_object
 
 
@@ -201,6 +201,8 @@ cdef inline void sim_exchange(Stream* s, Sim* sim, Thread* th, int64_t** own,
         exchange(s, sim.channel, sim.n_port * sizeof(Channel))
     if sim.deficit != NULL:
         exchange(s, sim.deficit + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(int64_t))
+    if sim.watch != NULL:
+        exchange(s, sim.watch + first * N_CLASS, (sim.n_port - first) * N_CLASS * sizeof(Watch))
     exchange_watermarks(s, sim)
     exchange(s, sim.due_ps, sim.n_node * sizeof(int64_t))
     exchange(s, sim.block_due_ps, sim.n_block * sizeof(int64_t))

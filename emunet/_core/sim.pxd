@@ -371,6 +371,8 @@ cdef inline bint switch_left(Sim* sim, Switch* sw, bint control) noexcept nogil:
     Queued packets of a paused class are no work.
     """
     cdef int32_t port, c
+    if sw.n_watch or (control and sw.n_storm):
+        return True
     for port in range(sw.port_start, sw.port_start + sw.n_port):
         if sim.rx[port].head_ps != FOREVER or port_due(&sim.port[port]) != FOREVER:
             return True

@@ -6,25 +6,28 @@ joined in between. Only while a group is in XOFF are departures events, so that 
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport realloc
 
 from emunet._core.buffer cimport (ADMIT, ADMIT_XOFF, HEADROOM_XOFF, REJECT, admission_test,
                                   charged_bytes, group_charge, group_release)
 from emunet._core.channel cimport packet_lost, pause_send
+from emunet._core.due cimport due_pop, due_push, due_sink
 from emunet._core.memory cimport (heap_pop, heap_push, heap_time, link_pop, link_push, pool_give,
                                   pool_take, rows_add)
 from emunet._core.port cimport (log_packet, log_pause, packet_class, packet_dst, packet_kind,
                                 pause_clear, pause_receive, pfc_row, port_serialise)
-from emunet._core.rng cimport choose, draw_unit, tie_before
+from emunet._core.rng cimport choose, draw_unit
 from emunet._core.schedule cimport class_to_serve
 from emunet._core.types cimport (CHANGE_BIT, DATA, EV_ARRIVE, EV_DEPART, EV_DROP, EV_MARK,
                                  EV_PAUSE_RX, EV_PAUSE_TX, EV_RESUME_RX, EV_RESUME_TX, FAULT_PORT,
                                  FAULT_QUEUE, FAULT_ROUTE, FAULT_TIME, FOREVER, KIND_ARRIVAL,
                                  KIND_CONTROL, KIND_DEPARTURE, KIND_SAMPLE, KIND_TIMER,
-                                 MARK_DEQUEUE, MARK_ENQUEUE, NIL, N_CLASS, ROUTE_BLOCK, ROUTE_LOCAL,
-                                 ROUTE_TABLE, Due, Group, LinkRx, Packet, Port, PortCold, Queue,
-                                 QueueRow, Route, Sim, Slot, Switch, Thread, broken, check,
-                                 prefetch, unlikely, wide)
+                                 MARK_DEQUEUE, MARK_ENQUEUE, NIL, N_CLASS, PFC_RESTORED, PFC_STORM,
+                                 ROUTE_BLOCK, ROUTE_LOCAL, ROUTE_TABLE, Due, Group, LinkRx, Packet,
+                                 Port, PortCold, Queue, QueueRow, Route, Sim, Slot, Switch, Thread,
+                                 Watch, broken, check, prefetch, unlikely, wide)
+from emunet._core.watchdog cimport (N_SWITCH_TIMER, TIMER_EXPIRY, TIMER_REFRESH, TIMER_WATCHDOG,
+                                    switch_timer_id, watch_arm, watch_begin, watch_end,
+                                    watch_storm)
 from emunet._core.watermark cimport headroom_move, switch_clear, switch_measure
 
 
@@ -63,68 +66,6 @@ cdef inline int32_t route_port(Sim* sim, Thread* th, Route* route, uint32_t dst,
             first += choose(route.salt, key, dst, n)
         return sim.set_port[first]
     return 0
-
-
-# ------------------------------------------------------------------------- event heap of one window
-
-cdef inline bint due_before(Sim* sim, int32_t node, Due* a, Due* b) noexcept nogil:
-    """Order of events at a node: by time, kind, tie of the ports (semantics 2)."""
-    if a.time_ps != b.time_ps:
-        return a.time_ps < b.time_ps
-    if a.kind != b.kind:
-        return a.kind < b.kind
-    return tie_before(sim, node, a.time_ps, a.port, b.port)
-
-
-cdef inline void due_push(Sim* sim, Thread* th, int32_t node, int64_t time_ps, int32_t kind,
-                          int32_t port) noexcept nogil:
-    """List the head of a source; `port` is local."""
-    cdef int32_t i = th.heap_n, up
-    cdef Due item
-    cdef Due* heap
-    if unlikely(i == th.heap_capacity):
-        heap = <Due*>realloc(th.heap, (2 * i + 64) * sizeof(Due))
-        if heap == NULL:
-            th.no_memory = 1
-            return
-        th.heap = heap
-        th.heap_capacity = 2 * i + 64
-    item.time_ps = time_ps
-    item.kind = kind
-    item.port = port
-    th.heap_n += 1
-    while i > 0:
-        up = (i - 1) >> 1
-        if not due_before(sim, node, &item, &th.heap[up]):
-            break
-        th.heap[i] = th.heap[up]
-        i = up
-    th.heap[i] = item
-
-
-cdef inline void due_sink(Sim* sim, Thread* th, int32_t node, Due item) noexcept nogil:
-    """Put an item where the first one was."""
-    cdef int32_t i = 0, child
-    cdef int32_t n = th.heap_n
-    cdef Due* heap = th.heap
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and due_before(sim, node, &heap[child + 1], &heap[child]):
-            child += 1
-        if not due_before(sim, node, &heap[child], &item):
-            break
-        heap[i] = heap[child]
-        i = child
-    heap[i] = item
-
-
-cdef inline void due_pop(Sim* sim, Thread* th, int32_t node) noexcept nogil:
-    """Drop the first item; `th.heap[0]` is the first."""
-    th.heap_n -= 1
-    if th.heap_n > 0:
-        due_sink(sim, th, node, th.heap[th.heap_n])
 
 
 # --------------------------------------------------------------------------------------- departures
@@ -303,11 +244,6 @@ cdef inline void port_event(Sim* sim, Thread* th, Switch* sw, int32_t local,
 
 # ----------------------------------------------------------------------------------------- arrivals
 
-cdef inline uint64_t switch_timer_id(int32_t local, int32_t klass, int32_t refresh) noexcept nogil:
-    """Order of a switch's timer: by port, class, then pause expiry (0) before XOFF refresh (1)."""
-    return (<uint64_t>local * N_CLASS + klass) * 2 + refresh
-
-
 cdef inline void group_xoff(Sim* sim, Thread* th, Switch* sw, int32_t local, uint8_t klass,
                             int64_t now_ps) noexcept nogil:
     """Enter XOFF and say so; from the first group on, departures are events."""
@@ -321,7 +257,7 @@ cdef inline void group_xoff(Sim* sim, Thread* th, Switch* sw, int32_t local, uin
     port_drain(sim, th, sw, local, now_ps)
     pause_send(sim, th, port, klass, True, now_ps)
     g.refresh_ps = now_ps + sim.cold[port].pause_ps // 2
-    heap_push(th, &sw.timers, g.refresh_ps, switch_timer_id(local, klass, 1), 0)
+    heap_push(th, &sw.timers, g.refresh_ps, switch_timer_id(local, klass, TIMER_REFRESH), 0)
     if sw.n_xoff == 1:
         switch_drain(sim, th, sw, now_ps)
         for i in range(sw.n_port):
@@ -449,6 +385,9 @@ cdef inline void switch_arrive(Sim* sim, Thread* th, Switch* sw, int32_t local, 
                              and sim.channel[sw.port_start + out].closed):
         packet_unrouted(sim, th, sw, local, packet, g, now_ps)
         return
+    if watch_storm(sim, sw, out, klass) and not sw.forward:
+        storm_refuse(sim, th, sw, local, packet, g, now_ps)
+        return
     port_drain(sim, th, sw, out, now_ps)
     verdict = admission_test(sw, g, q.bytes, klass, size, &growth)
     if verdict == ADMIT:
@@ -471,6 +410,101 @@ cdef inline void switch_arrive(Sim* sim, Thread* th, Switch* sw, int32_t local, 
     queue_join(sim, th, sw, out, klass, packet, size, local, now_ps)
 
 
+# ------------------------------------------------------------------------------------------- storms
+
+cdef inline void storm_drop(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet,
+                            Group* g, int64_t now_ps) noexcept nogil:
+    """Count a packet that the watchdog drops, at its in-port."""
+    cdef PortCold* cold = &sim.cold[sw.port_start + local]
+    cold.n_drop += 1
+    cold.n_drop_bytes += packet.bytes
+    cold.n_drop_watchdog += 1
+    th.totals.dropped += 1
+    th.totals.dropped_watchdog += 1
+    if unlikely(sim.log_on):
+        log_packet(sim, th, now_ps, sw.node, local, EV_DROP, packet, g.bytes)
+
+
+cdef inline void storm_refuse(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* packet,
+                              Group* g, int64_t now_ps) noexcept nogil:
+    """A packet has arrived for a queue in a storm."""
+    if unlikely(sim.log_on):
+        switch_drain(sim, th, sw, now_ps)
+    storm_drop(sim, th, sw, local, packet, g, now_ps)
+
+
+cdef inline void storm_flush(Sim* sim, Thread* th, Switch* sw, int32_t local, int klass,
+                             int64_t now_ps) noexcept nogil:
+    """Drop what a queue holds, first in first out; the packet in transmission is out already."""
+    cdef int32_t port = sw.port_start + local, in_port, group
+    cdef Port* p = &sim.port[port]
+    cdef Queue* q = &sim.queue[port * N_CLASS + klass]
+    cdef uint32_t index
+    cdef Slot slot
+    cdef Group* g
+    cdef wide held
+    if not (p.nonempty >> klass) & 1:
+        return
+    p.nonempty &= ~(1 << klass)
+    if sim.deficit != NULL:
+        sim.deficit[port * N_CLASS + klass] = 0
+    index = q.head
+    q.head = NIL
+    while index != NIL:
+        slot = sw.pool.slots[index]
+        pool_give(&sw.pool, index)
+        index = slot.next
+        in_port = slot.packet.in_port
+        group = (sw.port_start + in_port) * N_CLASS + klass
+        g = &sim.group[group]
+        storm_drop(sim, th, sw, in_port, &slot.packet, g, now_ps)
+        held = <wide>slot.bytes * (now_ps - slot.packet.time_ps)
+        q.bytes -= slot.bytes
+        p.egress_bytes -= slot.bytes
+        q.byte_ps += held
+        g.byte_ps += held
+        if group_release(sw, th, g, &sim.headroom[group], klass, slot.bytes, now_ps):
+            group_xon(sim, th, sw, in_port, klass, now_ps)
+
+
+cdef inline void storm_begin(Sim* sim, Thread* th, Switch* sw, int32_t local, uint8_t klass,
+                             int64_t now_ps) noexcept nogil:
+    """A pause has lasted for the detection time: it is obeyed no longer."""
+    cdef int32_t port = sw.port_start + local
+    switch_drain(sim, th, sw, now_ps)
+    if now_ps > th.activity_ps:
+        th.activity_ps = now_ps
+    sw.n_watch -= 1
+    sw.n_storm += 1
+    sim.watch[port * N_CLASS + klass].storm = 1
+    watch_arm(sim, th, sw, local, klass, now_ps + sw.restore_ps)
+    pfc_row(th, now_ps, port, klass, PFC_STORM)
+    if not sw.forward:
+        storm_flush(sim, th, sw, local, klass, now_ps)
+    if pause_clear(sim, port, klass, now_ps) and unlikely(sim.log_on):
+        log_pause(sim, th, now_ps, sw.node, local, EV_RESUME_RX, klass, 0)
+    port_wake(&sim.port[port], now_ps)
+
+
+cdef inline void storm_pause(Sim* sim, Thread* th, Switch* sw, int32_t local, uint8_t klass,
+                             int64_t now_ps) noexcept nogil:
+    """XOFF in a storm: it is only counted, and puts the end off."""
+    sim.cold[sw.port_start + local].n_pause_rx += 1
+    watch_arm(sim, th, sw, local, klass, now_ps + sw.restore_ps)
+    if unlikely(sim.log_on):
+        log_pause(sim, th, now_ps, sw.node, local, EV_PAUSE_RX, klass, 0)
+
+
+cdef inline void storm_end(Sim* sim, Thread* th, Switch* sw, int32_t local, uint8_t klass,
+                           int64_t now_ps) noexcept nogil:
+    """No XOFF has come for the restoration time: pauses are obeyed again."""
+    cdef Watch* w = &sim.watch[(sw.port_start + local) * N_CLASS + klass]
+    sw.n_storm -= 1
+    w.storm = 0
+    w.due_ps = FOREVER
+    pfc_row(th, now_ps, sw.port_start + local, klass, PFC_RESTORED)
+
+
 # -------------------------------------------------------------------- link control, timers, samples
 
 cdef inline void switch_control(Sim* sim, Thread* th, Switch* sw, int32_t local, Packet* frame,
@@ -479,11 +513,19 @@ cdef inline void switch_control(Sim* sim, Thread* th, Switch* sw, int32_t local,
     cdef int32_t port = sw.port_start + local
     cdef uint8_t klass = packet_class(frame)
     cdef bint on = frame.conn != 0, changed
+    if watch_storm(sim, sw, local, klass):
+        if on:
+            storm_pause(sim, th, sw, local, klass, now_ps)
+        return
     port_drain(sim, th, sw, local, now_ps)
     changed = pause_receive(sim, port, klass, on, now_ps)
     if on:
         heap_push(th, &sw.timers, sim.cold[port].pause_until_ps[klass],
-                  switch_timer_id(local, klass, 0), 0)
+                  switch_timer_id(local, klass, TIMER_EXPIRY), 0)
+    if changed and on:
+        watch_begin(sim, th, sw, local, klass, now_ps)
+    elif changed:
+        watch_end(sim, sw, local, klass)
     if unlikely(sim.log_on) and (on or changed):
         log_pause(sim, th, now_ps, sw.node, local, EV_PAUSE_RX if on else EV_RESUME_RX, klass, 0)
     port_wake(&sim.port[port], now_ps)
@@ -493,12 +535,19 @@ cdef inline void switch_control(Sim* sim, Thread* th, Switch* sw, int32_t local,
 
 cdef inline void switch_timer(Sim* sim, Thread* th, Switch* sw, uint64_t id,
                               int64_t now_ps) noexcept nogil:
-    """Pause expiry or XOFF refresh; one that has been overtaken by events does nothing."""
-    cdef int32_t local = <int32_t>(id >> 1) // N_CLASS
-    cdef uint8_t klass = (id >> 1) & 7
+    """Pause expiry, XOFF refresh or watchdog; one that events have overtaken does nothing."""
+    cdef int32_t local = <int32_t>(id // N_SWITCH_TIMER) // N_CLASS
+    cdef uint8_t klass = (id // N_SWITCH_TIMER) & 7
     cdef int32_t port = sw.port_start + local
     cdef Group* g
-    if id & 1:
+    if id % N_SWITCH_TIMER == TIMER_WATCHDOG:
+        if sim.watch[port * N_CLASS + klass].due_ps != now_ps:
+            return
+        if sim.watch[port * N_CLASS + klass].storm:
+            storm_end(sim, th, sw, local, klass, now_ps)
+        else:
+            storm_begin(sim, th, sw, local, klass, now_ps)
+    elif id % N_SWITCH_TIMER == TIMER_REFRESH:
         g = &sim.group[port * N_CLASS + klass]
         if g.refresh_ps != now_ps:
             return
@@ -512,8 +561,10 @@ cdef inline void switch_timer(Sim* sim, Thread* th, Switch* sw, uint64_t id,
         if sim.cold[port].pause_until_ps[klass] != now_ps:
             return
         port_drain(sim, th, sw, local, now_ps)
-        if pause_clear(sim, port, klass, now_ps) and unlikely(sim.log_on):
-            log_pause(sim, th, now_ps, sw.node, local, EV_RESUME_RX, klass, 0)
+        if pause_clear(sim, port, klass, now_ps):
+            watch_end(sim, sw, local, klass)
+            if unlikely(sim.log_on):
+                log_pause(sim, th, now_ps, sw.node, local, EV_RESUME_RX, klass, 0)
         port_wake(&sim.port[port], now_ps)
     if sw.n_xoff:
         port_watch(sim, th, sw, local)

@@ -64,6 +64,10 @@ cdef enum:                   # packet kinds, as in rows.py
     CNP = 3
     PAUSE = 4
 
+cdef enum:                   # `on` of a PFC row, beside 0 XON and 1 XOFF
+    PFC_STORM = 2
+    PFC_RESTORED = 3
+
 cdef enum:                   # flags of Packet.psn_flags
     FLAG_RTX = 1
     FLAG_LAST = 2
@@ -190,6 +194,7 @@ cdef struct PortCold:
     int64_t n_drop_lossless
     int64_t n_unrouted
     int64_t n_flushed
+    int64_t n_drop_watchdog
     int64_t n_pause_tx
     int64_t n_resume_tx
     int64_t n_pause_rx
@@ -246,6 +251,10 @@ cdef struct HeadroomTime:    # one class of one ingress port
     wide byte_ps             # time integral of the headroom bytes up to since_ps
     int64_t since_ps         # last change
     int64_t pad
+
+cdef struct Watch:           # PFC watchdog of one class of one out-port
+    int64_t due_ps           # detection, in a storm restoration; FOREVER: neither
+    int64_t storm
 
 cdef struct Tally:           # samples of one object by size: a cache line
     uint64_t* counts         # bucket 16 | count 48, ascending
@@ -320,6 +329,8 @@ cdef struct Switch:
     int32_t port_start
     int32_t n_port
     int32_t n_xoff           # groups in XOFF; departures are events while there are any
+    int32_t n_storm          # classes of out-ports in a storm
+    int32_t n_watch          # pauses that the watchdog times
     int64_t used_bytes       # shared pool use
     int64_t shared_bytes
     int64_t pool_watermark_bytes
@@ -340,6 +351,9 @@ cdef struct Switch:
     uint8_t class_of[N_CLASS]              # class here of a class of the hosts
     int64_t busy             # 0: nothing held and no window since the last interval ended
     int64_t headroom_limit_bytes
+    int64_t detect_ps        # watchdog: a pause of this length is a storm; 0: none
+    int64_t restore_ps       # a storm ends so long after the last XOFF
+    int64_t forward          # 1: in a storm pauses are ignored; 0: packets are dropped
     int64_t cell_bytes       # buffer is taken in whole cells; 1: exact bytes
     double group_alpha[N_CLASS]
     double queue_alpha[N_CLASS]
@@ -573,6 +587,7 @@ cdef struct Totals:
     int64_t delivered
     int64_t dropped
     int64_t dropped_lossless
+    int64_t dropped_watchdog
     int64_t lost
     int64_t down
     int64_t unrouted
@@ -639,6 +654,7 @@ cdef struct Sim:
     Change change            # makes one of them
     int32_t n_change
     HeadroomTime* headroom   # [n_port, N_CLASS]
+    Watch* watch             # [n_port, N_CLASS], of out-ports; NULL: no switch has a watchdog
     LinkTx* tx               # [2 * n_port]: packets, then link control; by sending port
     LinkRx* rx               # [2 * n_port]: by receiving port
     Switch* switches

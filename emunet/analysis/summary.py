@@ -24,6 +24,7 @@ _PACKETS = {
     "cnp": "cnp_packets",
     "dropped": "dropped_packets",
     "dropped_lossless": "dropped_lossless_packets",
+    "dropped_watchdog": "dropped_watchdog_packets",
     "lost": "lost_packets",
     "down": "down_packets",
     "unrouted": "unrouted_packets",

@@ -32,6 +32,7 @@ from emunet.plan.switches import (
     Ecn,
     SwitchSettings,
     Threshold,
+    Watchdog,
 )
 from emunet.scenario.fabric import MOST_SR_WINDOW
 from emunet.topology.changes import changed
@@ -386,9 +387,16 @@ def _switch(values: Mapping[str, Any], transport: Any) -> dict[str, Any]:
         "headroom_bytes": None if values["headroom"] == "auto" else values["headroom"],
         "headroom_pool_bytes": values["headroom_pool"],
         "ecn": _ecn(values["ecn"]),
+        "watchdog": _watchdog(values["pfc_watchdog"]),
         "classes": tuple((c, _class(change)) for c, change in values["classes"].items()),
         "class_of": tuple(values["dscp"].get(code, code // 8) for code in codes),
     }
+
+
+def _watchdog(wanted: Any) -> Watchdog | None:
+    if wanted is None:
+        return None
+    return Watchdog(wanted.detect, wanted.restore, wanted.action == "forward")
 
 
 def _class(change: Any) -> ClassChanges:

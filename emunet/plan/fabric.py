@@ -267,6 +267,9 @@ def _empty_arrays(topology: Topology) -> dict[str, np.ndarray]:
         "switch_lossless": np.zeros(n, np.uint8),
         "switch_class_of": np.zeros(by_class, np.uint8),
         "switch_xon_offset_bytes": np.zeros(n, np.int64),
+        "switch_watchdog_detect_ps": np.zeros(n, np.int64),
+        "switch_watchdog_restore_ps": np.zeros(n, np.int64),
+        "switch_watchdog_forward": np.zeros(n, np.uint8),
     }
 
 
@@ -292,6 +295,10 @@ def _fill(
     arrays["switch_cell_bytes"][switches] = own.cell_bytes
     arrays["switch_lossless"][switches] = sum(1 << c for c in own.lossless_classes)
     arrays["switch_xon_offset_bytes"][switches] = own.xon_offset_bytes
+    if own.watchdog is not None:
+        arrays["switch_watchdog_detect_ps"][switches] = own.watchdog.detect_ps
+        arrays["switch_watchdog_restore_ps"][switches] = own.watchdog.restore_ps
+        arrays["switch_watchdog_forward"][switches] = own.watchdog.forward
     for name, values in (
         ("group_alpha", [k.group.alpha for k in classes]),
         ("group_limit_bytes", [k.group.limit_bytes for k in classes]),

@@ -226,6 +226,8 @@ def _spans(fault: Any, index: int, entity: int, timing: FaultTiming) -> Iterator
         return
     for k in range(fault.count or 1):
         shift = k * (fault.every or 0)
+        if fault.start + shift >= FOREVER:
+            return
         yield fault.start + shift, min(FOREVER, end + shift)
 
 

@@ -179,6 +179,12 @@ ARRAYS: tuple[ArraySpec, ...] = (
               "class here of the packets of each class of the hosts"),
     ArraySpec("switch_xon_offset_bytes", "int64", ("n_switch",), "bytes",
               "XON when shared + this <= threshold"),
+    ArraySpec("switch_watchdog_detect_ps", "int64", ("n_switch",), "ps",
+              "PFC watchdog: a pause of this length is a storm; 0: no watchdog"),
+    ArraySpec("switch_watchdog_restore_ps", "int64", ("n_switch",), "ps",
+              "a storm ends so long after the last XOFF"),
+    ArraySpec("switch_watchdog_forward", "uint8", ("n_switch",), "",
+              "in a storm: 1 pauses are ignored, 0 packets are dropped"),
     # congestion control parameters, one record of the policy's dtype, as bytes
     ArraySpec("cc_params", "uint8", ("n_cc_param_byte",), "",
               "packed parameter record of the congestion policy"),

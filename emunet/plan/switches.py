@@ -56,6 +56,18 @@ class Threshold:
         return int(self.alpha * pool / (1 + n * self.alpha))
 
 
+@dataclass(frozen=True)
+class Watchdog:
+    """PFC watchdog: a pause of `detect_ps` is a storm, until no XOFF has come for `restore_ps`.
+
+    In a storm packets are dropped, or, with `forward`, sent in spite of pauses.
+    """
+
+    detect_ps: int
+    restore_ps: int
+    forward: bool = False
+
+
 UNLIMITED = Threshold(limit_bytes=NO_LIMIT)
 
 
@@ -110,6 +122,7 @@ class SwitchSettings:
         Empty without PFC.
     ecn : Ecn or None
         None: no marking.
+    watchdog : Watchdog or None
     classes : tuple of (int, ClassChanges)
     class_of : tuple of int
         Class of the packets of each class of the hosts, by way of their DSCP.
@@ -126,6 +139,7 @@ class SwitchSettings:
     headroom_bytes: int | None = None
     headroom_pool_bytes: int | None = _SWITCH.headroom_pool
     ecn: Ecn | None = ECN_AUTO
+    watchdog: Watchdog | None = None
     classes: tuple[tuple[int, ClassChanges], ...] = ()
     class_of: tuple[int, ...] = tuple(range(N_CLASS))
 

@@ -124,6 +124,7 @@ def _print_packets(s: Summary, console: Console) -> None:
     right = [
         ("dropped", count_text(packets["dropped"])),
         ("of these lossless", count_text(packets["dropped_lossless"])),
+        ("of these by watchdogs", count_text(packets["dropped_watchdog"])),
         ("lost on links", count_text(packets["lost"])),
         *((word, count_text(packets[key])) for word, key in _FAULTS.items() if packets[key]),
         ("marked", count_text(packets["marked"])),

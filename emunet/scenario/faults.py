@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo
 from emunet.errors import NO_VALUE
 from emunet.scenario.base import Model
 from emunet.scenario.fields import (
+    Delay,
     Finding,
     Findings,
     Flag,
@@ -126,12 +127,12 @@ class Routing(Model):
 
     detection: Annotated[
         int,
-        Time(),
+        Delay(),
         about("until the two ends of a link know that it is down, or works again", _RFC),
     ] = 1_000_000_000
     convergence: Annotated[
         int,
-        Time(),
+        Delay(),
         about("from then until all other nodes route by it", _RFC_CONVERGENCE),
     ] = 100_000_000_000
 

@@ -14,7 +14,7 @@ from emunet.scenario.fields import Leaf
 from emunet.scenario.links import LinkChange
 from emunet.scenario.record import Packets, Queues, Record, Watermarks
 from emunet.scenario.scenario import Scenario
-from emunet.scenario.switch import Ecn, Limit, Switch, SwitchGroup, TrafficClass
+from emunet.scenario.switch import Ecn, Limit, Switch, SwitchGroup, TrafficClass, Watchdog
 from emunet.scenario.topology import TOPOLOGIES, Link
 from emunet.scenario.workload import ELEMENTS
 
@@ -69,6 +69,7 @@ def sections() -> list[tuple[str, type[Model]]]:
         ("topology.links[] (explicit)", Link),
         ("switch", Switch),
         ("switch.ecn", Ecn),
+        ("switch.pfc_watchdog", Watchdog),
         ("switch.classes.N", TrafficClass),
         ("switch.classes.N.ingress, egress", Limit),
         ("switches[]", SwitchGroup),

@@ -32,6 +32,7 @@ from emunet.scenario.fields import (
 )
 
 _HPCC = "HPCC simulations, SIGCOMM 2019"
+_PFCWD = "SONiC, config pfcwd"
 _CLASS = Whole(0, CLASSES - 1)
 
 
@@ -59,11 +60,11 @@ class Ecn(Model):
         ),
     ] = "dequeue"
     tmin: Annotated[
-        int | None, Maybe(Time()), about("sojourn: no packet is marked that waited up to this")
+        int | None, Maybe(Delay()), about("sojourn: no packet is marked that waited up to this")
     ] = None
     tmax: Annotated[
         int | None,
-        Maybe(Time()),
+        Maybe(Delay()),
         about("sojourn: every packet is marked that waited longer; null: tmin, a step"),
     ] = None
     at: Annotated[
@@ -88,7 +89,7 @@ class Ecn(Model):
                 problem = f"is of no use with when: {self.when}"
                 yield Finding(NO_VALUE, problem, ", ".join(needed), at=(key,))
         if self.tmin is not None and self.tmax is not None and self.tmin > self.tmax:
-            tmin, tmax = Time().spell(self.tmin), Time().spell(self.tmax)
+            tmin, tmax = Delay().spell(self.tmin), Delay().spell(self.tmax)
             yield Finding(tmin, f"is above tmax ({tmax})", f"up to {tmax}", at=("tmin",))
         if self.kmin is not None and self.kmax is not None and self.kmin >= self.kmax:
             fix = (
@@ -151,6 +152,38 @@ def _limit(value: Any, info: ValidationInfo) -> Any:
     unit = isinstance(value, str) and value.strip().upper().endswith("B")
     fix = f"write {{{'static' if unit else 'alpha'}: {value}}}"
     refuse(value, "is not a threshold", "none, {alpha: 1/8}, {static: 9MB}, or null", fix)
+
+
+class Watchdog(Model):
+    """PFC watchdog of a switch's ports."""
+
+    noun: ClassVar[str] = "pfc_watchdog"
+
+    detect: Annotated[
+        int, Delay(1), about("a class of a port that is paused so long is in a storm", _PFCWD)
+    ] = 200_000_000_000
+    restore: Annotated[
+        int, Delay(1), about("a storm ends so long after the last XOFF received", _PFCWD)
+    ] = 200_000_000_000
+    action: Annotated[
+        str,
+        Word("drop", "forward"),
+        about("in a storm packets of the queue are dropped, or sent in spite of pauses", _PFCWD),
+    ] = "drop"
+
+
+def _watchdog(value: Any, info: ValidationInfo) -> Any:
+    """null, or the times; true: the defaults."""
+    if value is None or value is False:
+        return None
+    if value is True:
+        return Watchdog()
+    if not isinstance(value, (dict, Watchdog)):
+        refuse(
+            value, "is not a mapping", "null, true, or {detect, restore, action}",
+            "write {detect: 200ms, restore: 200ms}",
+        )  # fmt: skip
+    return Watchdog.read(value, info)
 
 
 class TrafficClass(Model):
@@ -246,6 +279,11 @@ class Switch(Model):
         Flag(),
         about("priority flow control for the classes in `lossless_classes`", "IEEE 802.1Qbb"),
     ] = True
+    pfc_watchdog: Annotated[
+        Watchdog | None,
+        BeforeValidator(_watchdog),
+        about("ends pauses that last too long: {detect, restore, action}; null: none"),
+    ] = None
     lossless_classes: Annotated[
         tuple[int, ...],
         ListOf(_CLASS, "a list of classes 0 to 7, each once", unique=True, least=0, most=CLASSES),

@@ -167,9 +167,9 @@ PACKET_COLUMNS: tuple[Dataset, ...] = (
 
 PFC_COLUMNS: tuple[Dataset, ...] = (
     _column("pfc", "time_ps", "int64", "ps", "when it was decided"),
-    _column("pfc", "port", "int32", "", "global number of the switch port that sends"),
+    _column("pfc", "port", "int32", "", "global number of the switch port that decides"),
     _column("pfc", "klass", "uint8", "", "priority class"),
-    _column("pfc", "on", "uint8", "", "1 XOFF, 0 XON; refreshes are not listed"),
+    _column("pfc", "on", "uint8", "", "what was decided; refreshes are not listed", rows.PFC_KINDS),
 )
 
 WATERMARK_COLUMNS: tuple[Dataset, ...] = (

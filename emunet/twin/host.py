@@ -17,7 +17,7 @@ from emunet._core.rows import (
 )
 from emunet.plan.schema import N_CLASS, RECOVERY_GBN, Plan
 from emunet.twin.agenda import DEPARTURE, IDLE, TIMER
-from emunet.twin.node import CHANGE, Node, World
+from emunet.twin.node import CHANGE, N_PAUSE_TIMER, Node, World
 from emunet.twin.port import Packet, Port
 from emunet.twin.receiver import Receiver
 from emunet.twin.sender import RELEASE, START, GoBackN, SelectiveRepeat, Sender
@@ -181,7 +181,7 @@ class Host(Node):
 
     def fire(self, entity: int, number: int, now: int) -> None:
         if entity < 0:
-            self.unpause(self.ports[entity], number // 2, now)
+            self.unpause(self.ports[entity], number // N_PAUSE_TIMER, now)
         elif entity == CHANGE:
             self.change(number, now)
         elif number == RELEASE:

@@ -31,8 +31,10 @@ from emunet.twin.draws import Draws
 from emunet.twin.port import PAUSE_BYTES, Packet, Port
 from emunet.twin.records import Records
 
-EXPIRY, REFRESH = 0, 1
-"""Numbers of a class's two pause timers."""
+EXPIRY, REFRESH, WATCHDOG = 0, 1, 2
+"""Numbers of a class's pause timers."""
+
+N_PAUSE_TIMER = 4
 
 CHANGE = 1 << 62
 """Entity of a node's changes: after all other timers of an instant."""
@@ -183,7 +185,7 @@ class Node:
 
     def pause_timer(self, port: Port, klass: int, what: int) -> Key:
         """Key of a pause timer: before those of connections, in the order (port, class, what)."""
-        return self.node, TIMER, port.local - len(self.ports), 2 * klass + what
+        return self.node, TIMER, port.local - len(self.ports), N_PAUSE_TIMER * klass + what
 
     def receive_pause(self, port: Port, klass: int, on: bool, now: int) -> None:
         """Obey XOFF or XON."""

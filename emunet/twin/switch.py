@@ -10,9 +10,12 @@ from emunet._core.rows import (
     EVENT_ARRIVE,
     EVENT_DROP,
     EVENT_MARK,
+    EVENT_PAUSE_RX,
     EVENT_PAUSE_TX,
     EVENT_RESUME_TX,
     PACKET_DATA,
+    PFC_RESTORED,
+    PFC_STORM,
     PG_HEADROOM,
     PG_SHARED,
     POOL_HEADROOM,
@@ -21,7 +24,15 @@ from emunet._core.rows import (
 )
 from emunet.plan.schema import MARK_WHEN, N_CLASS
 from emunet.twin.agenda import CONTROL, DEPARTURE, IDLE, SAMPLE
-from emunet.twin.node import CHANGE, EXPIRY, REFRESH, Node, World
+from emunet.twin.node import (
+    CHANGE,
+    EXPIRY,
+    N_PAUSE_TIMER,
+    REFRESH,
+    WATCHDOG,
+    Node,
+    World,
+)
 from emunet.twin.port import SLOT_BYTES, Held, Packet, Port
 from emunet.twin.watermark import PERIODIC, SINCE_START, Level, Schedule
 
@@ -74,6 +85,10 @@ class Switch(Node):
         self.turn_begun = [False for _ in self.ports]
         self.xoff = np.zeros(shape, bool).tolist()
         self.used_bytes = 0  # shared pool
+        self.detect_ps = int(plan.switch_watchdog_detect_ps[index])
+        self.restore_ps = int(plan.switch_watchdog_restore_ps[index])
+        self.forward = bool(plan.switch_watchdog_forward[index])
+        self.storm = np.zeros(shape, bool).tolist()
 
     # accounting
 
@@ -178,9 +193,9 @@ class Switch(Node):
         if held is None or now < port.sending_end_ps:
             return
         port.sending = None
-        self.uncharge(port, held, now)
+        self.discharge(port, held, now)
 
-    def uncharge(self, port: Port, held: Held, now: int) -> None:
+    def discharge(self, port: Port, held: Held, now: int) -> None:
         """A packet has left a port's queue and its group."""
         i, b = held.in_port, self.charged_bytes(held.packet)
         c = self.class_of[held.packet.klass]
@@ -225,6 +240,51 @@ class Switch(Node):
         self.transmit_pause(port, c, False, now)
         self.world.agenda.cancel(self.pause_timer(port, c, REFRESH))
 
+    # watchdog
+
+    def receive_pause(self, port: Port, klass: int, on: bool, now: int) -> None:
+        if self.storm[port.local][klass]:
+            if on:
+                port.count["pause_rx"] += 1
+                self.world.records.pause_event(now, self.node, port.local, EVENT_PAUSE_RX, klass, 0)
+                self.arm_restoration(port, klass, now)
+            return
+        was = port.paused[klass]
+        super().receive_pause(port, klass, on, now)
+        if self.detect_ps and on and not was:
+            self.world.agenda.arm(now + self.detect_ps, self.pause_timer(port, klass, WATCHDOG))
+
+    def unpause(self, port: Port, klass: int, now: int) -> None:
+        super().unpause(port, klass, now)
+        self.world.agenda.cancel(self.pause_timer(port, klass, WATCHDOG))
+
+    def begin_storm(self, port: Port, c: int, now: int) -> None:
+        """A pause has lasted for the detection time: it is obeyed no longer."""
+        o = port.local
+        self.world.moved_ps = now
+        self.storm[o][c] = True
+        self.world.records.pfc.append((now, port.index, c, PFC_STORM, 0))
+        if not self.forward:
+            queue, self.queue[o][c] = self.queue[o][c], deque()
+            if queue:
+                self.deficit_bytes[o][c] = 0
+            for held in queue:
+                self.world.records.totals["queued_packets"] -= 1
+                self.drop(self.ports[held.in_port], held.packet, now, storm=True)
+                self.discharge(port, held, now)
+        self.unpause(port, c, now)
+        self.arm_restoration(port, c, now)
+
+    def arm_restoration(self, port: Port, c: int, now: int) -> None:
+        """The storm ends the restoration time from now, unless XOFF comes before."""
+        timer = self.pause_timer(port, c, WATCHDOG)
+        self.world.agenda.arm(now + self.restore_ps, timer, effort=CONTROL)
+
+    def end_storm(self, port: Port, c: int, now: int) -> None:
+        """No XOFF has come for the restoration time: pauses are obeyed again."""
+        self.storm[port.local][c] = False
+        self.world.records.pfc.append((now, port.index, c, PFC_RESTORED, 0))
+
     # events
 
     def receive(self, port: Port, packet: Packet, now: int) -> None:
@@ -234,6 +294,9 @@ class Switch(Node):
             self.lose(port, packet, "unrouted", now)
             return
         out = self.ports[choice]
+        if self.storm[out.local][c] and not self.forward:
+            self.drop(port, packet, now, storm=True)
+            return
         if not self.admit(i, out.local, packet, now):
             self.drop(port, packet, now)
             return
@@ -248,10 +311,12 @@ class Switch(Node):
         self.mark(ENQUEUE, out, packet, queue_bytes, queue_bytes, now)
         self.plan_departure(out, now)
 
-    def drop(self, port: Port, packet: Packet, now: int) -> None:
-        """Account for a packet that found no room."""
+    def drop(self, port: Port, packet: Packet, now: int, storm: bool = False) -> None:
+        """Account for a packet that found no room, or that the watchdog drops."""
         c, totals = self.class_of[packet.klass], self.world.records.totals
-        lossless = self.lossless[c]
+        lossless = self.lossless[c] and not storm
+        port.count["dropped_watchdog_packets"] += storm
+        totals["dropped_watchdog_packets"] += storm
         port.count["dropped_packets"] += 1
         port.count["dropped_bytes"] += packet.bytes
         port.count["dropped_lossless_packets"] += lossless
@@ -279,15 +344,19 @@ class Switch(Node):
         for held in waiting:
             self.world.records.totals["queued_packets"] -= 1
             self.lose(self.ports[held.in_port], held.packet, "flushed", now)
-            self.uncharge(port, held, now)
+            self.discharge(port, held, now)
         self.plan_departure(port, now)
 
     def fire(self, entity: int, number: int, now: int) -> None:
-        c, what = divmod(number, 2)
+        c, what = divmod(number, N_PAUSE_TIMER)
         if entity == CHANGE:
             self.change(number, now)
         elif what == EXPIRY:
             self.unpause(self.ports[entity], c, now)
+        elif what == WATCHDOG and self.storm[entity][c]:
+            self.end_storm(self.ports[entity], c, now)
+        elif what == WATCHDOG:
+            self.begin_storm(self.ports[entity], c, now)
         else:
             self.repeat_xoff(entity + len(self.ports), c, now)
 

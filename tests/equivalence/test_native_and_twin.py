@@ -14,6 +14,7 @@ from support.mix import MIXES, digests, with_record
 
 import emunet as api
 from emunet._core import load_engine
+from emunet._core.rows import PFC_STORM
 from emunet.twin import TwinEngine
 
 pytestmark = pytest.mark.checked
@@ -54,6 +55,43 @@ def test_random_cases_agree_event_for_event(seed: int) -> None:
 def test_a_deadlock_of_pauses_ends_alike() -> None:
     """Semantics 6: when nothing but pause frames moves, both end, and at the same time."""
     assert_agree(deadlock_case())
+
+
+@pytest.mark.parametrize("forward", [0, 1])
+def test_watchdogs_end_a_deadlock_alike(forward: int) -> None:
+    """Semantics 3.7: detection, what is dropped or sent, restoration, and the end of the run."""
+    times = {"watchdog_detect_ps": 100_000_000, "watchdog_restore_ps": 60_000_000}
+    assert_agree(deadlock_case(**times, watchdog_forward=forward))
+
+
+@pytest.mark.parametrize("seed", [306, 312, 313, 315, 317, 321, 326])
+def test_watchdogs_agree_event_for_event(seed: int) -> None:
+    """Semantics 3.7: short pauses are storms already; cut, saved and restored in the middle.
+
+    Seeds in which switches pause one another.
+    """
+    draw = random.Random(f"watchdogs {seed}")
+    case = random_case(
+        seed,
+        lossless_classes=(0, 3, 5),
+        headroom_bytes=draw.choice([4_000, 40_000]),
+        watchdog_detect_ps=draw.choice([1, 100_000, 500_000]),
+        watchdog_restore_ps=draw.choice([1, 700_000, 20_000_000]),
+        watchdog_forward=draw.choice([0, 0, 1]),
+    )
+    engine = load_engine()(case.plan, log_events=True, **case.options)
+    submit(engine, case.messages)
+    pieces = []
+    for until_ps in sorted(draw.randrange(1, 60_000_000) for _ in range(4)):
+        engine.run(min(until_ps, case.until_ps))
+        pieces.append(engine.drain())
+        engine = load_engine().restore(case.plan, engine.save(), log_events=True, **case.options)
+    rest = run_engine(engine, [], case.until_ps)
+    rest.rows = {name: np.concatenate([*(piece[name] for piece in pieces), rows])
+                 for name, rows in rest.rows.items()}  # fmt: skip
+    found = differences(rest, outcome(TwinEngine, case))
+    assert found == [], f"seed {seed}, {case.shape}:\n" + "\n".join(found)
+    assert (rest.rows["pfc"]["on"] == PFC_STORM).any()
 
 
 @pytest.mark.parametrize("seed", [-1, *SEEDS[::3]])

@@ -56,6 +56,9 @@ FABRIC: dict[str, Any] = {
     "headroom_bytes": 400_000,
     "lossless_classes": (3,),
     "xon_offset_bytes": 3000,
+    "watchdog_detect_ps": 0,
+    "watchdog_restore_ps": 0,
+    "watchdog_forward": 0,
     "kmin_bytes": NO_LIMIT,
     "kmax_bytes": NO_LIMIT,
     "pmax": 0.0,
@@ -280,6 +283,9 @@ def _switches(
         "switch_reserved_bytes": np.full((n_switch, N_CLASS), fabric["reserved_bytes"]),
         "switch_lossless": np.full(n_switch, sum(1 << c for c in fabric["lossless_classes"])),
         "switch_xon_offset_bytes": np.full(n_switch, fabric["xon_offset_bytes"]),
+        "switch_watchdog_detect_ps": np.full(n_switch, fabric["watchdog_detect_ps"]),
+        "switch_watchdog_restore_ps": np.full(n_switch, fabric["watchdog_restore_ps"]),
+        "switch_watchdog_forward": np.full(n_switch, fabric["watchdog_forward"]),
         **{name: np.tile(row, (n_switch, 1)) for name, row in fabric["by_class"].items()},
     }
 

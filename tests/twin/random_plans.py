@@ -81,6 +81,7 @@ def random_case(case_seed: int, **changes: Any) -> Case:
             **_buffers(case_seed),
             **_losses(case_seed),
             **_marks(case_seed),
+            **_watchdogs(case_seed),
             **changes,
         },
     )
@@ -105,7 +106,7 @@ def _schedule(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def deadlock_case() -> Case:
+def deadlock_case(**watchdog: int) -> Case:
     """Not random: a ring in which all hosts send two hops clockwise, until all wait for all.
 
     An engine that does not see that would go on with pause frames until `until_ps`, which is some
@@ -122,6 +123,7 @@ def deadlock_case() -> Case:
         nic_latency_ps=0,
         switch_pause_latency_ps=0,
         nic_pause_latency_ps=0,
+        **watchdog,
     )
     messages = [Message(h, (h + 2) % n, 200_000) for h in range(n)]
     messages += [Message(h, (h + 2) % n, 4096, 300 * US) for h in range(n)]
@@ -266,6 +268,18 @@ def _marks(case_seed: int) -> dict[str, Any]:
         "mark_when": [rng.randrange(3) for _ in range(7)],
         "tmin_ps": tmin_ps,
         "tmax_ps": tmin_ps + rng.choice([0, 3 * US, 20 * US]),
+    }
+
+
+def _watchdogs(case_seed: int) -> dict[str, Any]:
+    """In one of three cases watchdogs that are quick to bite."""
+    rng = random.Random(f"emunet twin watchdogs {case_seed}")
+    if case_seed % 3 != 1:
+        return {}
+    return {
+        "watchdog_detect_ps": rng.choice([1, 100_000, 500_000, 2 * US]),
+        "watchdog_restore_ps": rng.choice([1, 700_000, 5 * US, 40 * US]),
+        "watchdog_forward": rng.choice([0, 0, 1]),
     }
 
 

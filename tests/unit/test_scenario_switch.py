@@ -187,3 +187,21 @@ def test_arrays_are_those_of_their_switches() -> None:
     assert (p.port_headroom_bytes[at_switch] > 0).all()
     assert not p.port_headroom_bytes[~at_switch].any()
     assert np.isfinite(p.switch_group_alpha).all()
+
+
+def test_a_watchdog_belongs_to_a_switch_or_a_group() -> None:
+    """docs/pfc.md: off unless asked for; SONiC's times unless told; groups may differ."""
+    p = plan("switch: {}")
+    assert not p.switch_watchdog_detect_ps.any()
+    p = plan(
+        "switch: {pfc_watchdog: true}\n"
+        "switches: [{where: leaf0, pfc_watchdog: {detect: 3us, restore: 5us, action: forward}}]"
+    )
+    ms = 10**9
+    assert sorted(set(p.switch_watchdog_detect_ps.tolist())) == [3_000_000, 200 * ms]
+    assert sorted(set(p.switch_watchdog_restore_ps.tolist())) == [5_000_000, 200 * ms]
+    assert p.switch_watchdog_forward.sum() == 1
+    with pytest.raises(ScenarioError, match=r"pfc_watchdog.*detect: 200ms"):
+        plan("switch: {pfc_watchdog: 200ms}")
+    with pytest.raises(ScenarioError, match=r"action"):
+        plan("switch: {pfc_watchdog: {action: alert}}")
